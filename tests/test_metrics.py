@@ -199,7 +199,7 @@ def test_report_names_every_index():
     assert lower == {"compactness", "davies_bouldin"}
 
 
-def test_nothing_labelled():
+def test_indices_without_labelled_rows_are_nan():
     report = clustering_report(np.zeros((3, 2)), [-1, -1, -1], [0, 0, 1])
     assert report["n_clusters"] == 0
     assert math.isnan(report["compactness"])

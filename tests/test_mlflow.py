@@ -14,7 +14,7 @@ from distsvc.run.job import run_job
 from tests.small_runs import small_job, three_clusters, write_table
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-with warnings.catch_warnings():  # of its own, while it is imported
+with warnings.catch_warnings():  # from MLflow's own imports
     warnings.simplefilter("ignore")
     mlflow = pytest.importorskip("mlflow")
     pytest.importorskip("mlflow.pyfunc")
@@ -31,7 +31,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture
 def store(mlflow_store, tmp_path, monkeypatch):
-    """Return the store of a test that writes into a folder of its own."""
+    """Return MLflow's store, for a test in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     return mlflow_store
 

@@ -1,4 +1,4 @@
-"""Metadata, workflows and forms say what is so."""
+"""Metadata, workflows and package contents agree with each other."""
 
 import re
 import runpy
@@ -34,7 +34,7 @@ def test_workflows_call_targets_that_exist():
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_may_do_no_more_than_it_needs(path):
+def test_workflows_have_few_permissions(path):
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
@@ -44,7 +44,7 @@ def test_a_workflow_may_do_no_more_than_it_needs(path):
     assert "secrets." not in path.read_text()  # an index trusts the workflow
 
 
-def test_the_matrix_has_the_pythons_of_the_metadata():
+def test_the_matrix_tests_every_python_of_the_metadata():
     workflow = yaml.safe_load((ROOT / ".github/workflows/matrix.yml").read_text())
     pythons = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
     assert pythons == versions(PROJECT["classifiers"])
@@ -58,7 +58,7 @@ def test_every_dependency_has_a_lowest_version():
     assert all(">=" in line for line in lines if not line.startswith("distsvc["))
 
 
-def test_the_citation_and_the_changelog_have_the_version():
+def test_citation_and_changelog_have_the_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == distsvc.__version__
     assert citation["license"] == PROJECT["license"]
@@ -72,7 +72,7 @@ def test_the_citation_and_the_changelog_have_the_version():
     assert set(re.findall(r"^### (.*)$", changes, re.MULTILINE)) <= kinds
 
 
-def test_the_description_on_an_index_leads_to_no_file(monkeypatch):
+def test_the_description_on_an_index_has_no_links_to_files(monkeypatch):
     told = {}
     stand_in = SimpleNamespace(setup=lambda **given: told.update(given))
     monkeypatch.setitem(sys.modules, "setuptools", stand_in)
@@ -92,13 +92,13 @@ def test_the_source_distribution_has_every_folder():
 
 
 def own(path: Path) -> bool:
-    """Return True if a file at the top was made here: it is not of the project."""
+    """Return True if a file at the top is generated, and no part of the project."""
     made = (ROOT / ".gitignore").read_text().split()
     patterns = {"PKG-INFO", "setup.cfg", ".git", ".coverage", "site", *(p.strip("/") for p in made)}
     return any(path.match(pattern) for pattern in patterns)
 
 
-def test_the_matrix_tells_what_is_not_there(tmp_path, monkeypatch, capsys):
+def test_the_matrix_reports_missing_pythons(tmp_path, monkeypatch, capsys):
     assert outcome("3.2", "highest", [], tmp_path) == ABSENT
     found = {"3.11": PASSED, "3.2": ABSENT}
     monkeypatch.setattr("tests.matrix.outcome", lambda python, *_: found[python])

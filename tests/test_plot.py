@@ -1,4 +1,4 @@
-"""Figures of estimators and of runs: what is drawn, of which rows, and what is refused."""
+"""Figures of estimators and runs: their contents and rows, and errors."""
 
 import io
 import pickle
@@ -97,7 +97,7 @@ def test_the_default_and_a_run_have_trees(moons, run):
     [BICO(2, random_state=0), DePDDP(), SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0)],
     ids=repr,
 )
-def test_what_has_no_tree_is_refused(moons, model):
+def test_models_without_a_tree_are_refused(moons, model):
     with pytest.raises(ValueError, match=f"plot.tree needs .* found {type(model).__name__}"):
         plot.tree(model.fit(moons))
 
@@ -148,7 +148,7 @@ def test_clusters_of_many_rows_are_a_sample(level_tree):
     assert dots(figure) + crosses == PAGE_LIMITS.drawn_rows
 
 
-def test_clusters_of_a_run_take_raw_rows(run):
+def test_clusters_of_a_run_are_drawn_from_raw_rows(run):
     published, table = run
     for model in (published, published.model):
         figure = plot.clusters(model, table)
@@ -156,7 +156,7 @@ def test_clusters_of_a_run_take_raw_rows(run):
         assert dots(figure) > 550
 
 
-def test_clusters_that_are_refused(moons, run):
+def test_models_without_clusters_and_missing_columns_are_refused(moons, run):
     with pytest.raises(ValueError, match="a model with clusters, found LinearSVDD"):
         plot.clusters(LinearSVDD().fit(moons), moons)
     with pytest.raises(distsvc.errors.DataError, match="c"):
@@ -188,7 +188,7 @@ def test_a_run_of_one_cluster_has_no_profiles(tmp_path):
         plot.profiles(one)
 
 
-def test_a_users_style_is_left_alone(level_tree):
+def test_a_users_style_does_not_change(level_tree):
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)

@@ -1,4 +1,4 @@
-"""A run tells Prometheus how it ended, whatever ended it, and is not harmed by that."""
+"""Metrics of published, held, failed and stopped runs, which no metric can make fail."""
 
 import os
 import time
@@ -32,7 +32,7 @@ ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code", "build_
 SUCCESS, CHECK = "last_success_timestamp_seconds", "last_check_timestamp_seconds"
 OF_JOB = {"run_date_timestamp_seconds", "candidates"}
 COUNTS = {"warnings", "failed_checks", "warned_checks"}
-OF_RESULT = {"rows", "clusters", SUCCESS, CHECK, *COUNTS, *OF_JOB}  # of one that has no outside
+OF_RESULT = {"rows", "clusters", SUCCESS, CHECK, *COUNTS, *OF_JOB}  # of a model without outliers
 LABELLED = {"check_found": "check", "check_least": "check", "check_most": "check"}
 LABELLED |= {"build_info": "version"}
 
@@ -54,9 +54,9 @@ def write_job(folder, **sections):
 
 
 def parsed(path, job="shop"):
-    """Return the values of a metrics file, without prefix; all are gauges of one job.
+    """Return the values of a metrics file by name without prefix; all are gauges of one job.
 
-    Of a metric with another label they are by that.
+    Values of a metric with a second label are by that label.
     """
     values = {}
     for family in text_string_to_metric_families(path.read_text()):
@@ -79,7 +79,7 @@ def run(job, *options):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """A folder with a job that was run once, its metrics, and when that was."""
+    """A folder with a job that was run once and its metrics, the job, and the time before."""
     folder = tmp_path_factory.mktemp("published")
     job, before = write_job(folder), time.time()
     found = run(job, "--metrics-file", folder / "shop.prom")
@@ -112,7 +112,7 @@ def test_a_published_run(published):
     }  # fmt: skip
 
 
-def test_what_is_published_already_is_a_success(published, tmp_path):
+def test_a_result_published_before_is_a_success(published, tmp_path):
     _, job, _ = published
     assert run(job, "--metrics-file", tmp_path / "m.prom").exit_code == 0
     values = parsed(tmp_path / "m.prom")
@@ -120,7 +120,7 @@ def test_what_is_published_already_is_a_success(published, tmp_path):
     assert (values["exit_code"], values["rows"]) == (0, 90)
 
 
-def test_a_run_that_a_check_holds(published):
+def test_a_run_that_a_check_holds_back(published):
     folder, job, _ = published
     before = parsed(folder / "shop.prom")
     changes = ["checks.min_rows=91", "model.seed=1"]
@@ -159,18 +159,18 @@ class NotReadyError(DistsvcError):
         (MemoryError(), 70),
     ],
 )
-def test_a_failed_run_carries_the_last_success_over(tmp_path, raising, error, code):
+def test_a_failed_run_keeps_the_last_success(tmp_path, raising, error, code):
     job, path = write_job(tmp_path), tmp_path / "m.prom"
     raising(error)
     path.write_text(f'distsvc_{SUCCESS}{{job="shop"}} 1.5e9\ndistsvc_rows{{job="shop"}} 7\n')
     assert run(job, "--metrics-file", path).exit_code == code
     values = parsed(path)
-    looked = {CHECK} if code == 99 else set()  # a night that is skipped was looked at
+    looked = {CHECK} if code == 99 else set()  # a skipped run also sets the time of the check
     assert set(values) == ALWAYS | OF_JOB | {SUCCESS} | looked
     assert (values["exit_code"], values[SUCCESS]) == (code, 1.5e9)
 
 
-def test_a_job_file_that_is_bad_or_missing(tmp_path):
+def test_a_bad_or_missing_job_file(tmp_path):
     path = tmp_path / "m.prom"
     (tmp_path / "weekly.toml").write_text("[input\n")
     assert run(tmp_path / "weekly.toml", "--metrics-file", path).exit_code == 78
@@ -217,7 +217,7 @@ def test_a_run_that_is_stopped(tmp_path):
         b'distsvc_last_success_timestamp_seconds{job="shop"} late\n',
     ],
 )
-def test_an_old_file_that_is_damaged_is_replaced(tmp_path, raising, content):
+def test_a_damaged_file_is_replaced(tmp_path, raising, content):
     job, path = write_job(tmp_path), tmp_path / "m.prom"
     raising(TemporaryError("no workers"))
     path.write_bytes(content)
@@ -252,7 +252,7 @@ def test_a_file_that_can_not_be_written_is_a_warning(
     assert str(path) in warning
 
 
-def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
+def test_unused_packages_are_not_imported(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("OPENLINEAGE")]:
         monkeypatch.delenv(name)
     code = "import sys\nfrom distsvc.monitoring.announce import Announcer\n"
@@ -263,7 +263,7 @@ def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
     assert (found.returncode, found.stdout) == (0, "set()\n"), found.stderr
 
 
-def test_every_number_of_a_report(published, tmp_path):
+def test_every_metric_of_a_report(published, tmp_path):
     folder, _, _ = published
     report = read_report(Output(f"{folder}/out"))
     drift = DriftPart(

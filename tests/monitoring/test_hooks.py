@@ -1,4 +1,4 @@
-"""Commands that a job asks for once a run is published, held back, or has failed."""
+"""The job's commands for runs that are published, held back or failed."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ print("on standard output")
 
 @pytest.fixture
 def shop(tmp_path):
-    """A job that tells of every event, and the file in which it does."""
+    """A job whose commands write every event to a file, and that file."""
     (tmp_path / "tell.py").write_text(TELL)
     command = [sys.executable, f"{tmp_path}/tell.py", f"{tmp_path}/told"]
     hooked = {f"on_{event}": command for event in ("published", "held", "failed")}
@@ -32,12 +32,12 @@ def events(path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_every_end_of_a_run_has_its_event(shop):
+def test_published_held_and_failed_runs_call_their_command(shop):
     job, told = shop
     found = run(job, "--run-date", "2026-11-21")
     assert found.exit_code == 0, found.output
     assert "on standard output" not in found.stdout
-    assert run(job).exit_code == 0  # is published already, which nobody needs to hear again
+    assert run(job).exit_code == 0  # published already, so no event
     (first,) = events(told)
     assert (first["DISTSVC_EVENT"], first["DISTSVC_JOB"]) == ("published", "shop")
     assert (first["DISTSVC_ROWS"], first["DISTSVC_CLUSTERS"]) == ("90", "2")
@@ -81,7 +81,7 @@ def test_commands_are_not_published(tmp_path):
         assert "secret-token" not in (tmp_path / "out" / name).read_text()
 
 
-def test_a_command_that_takes_too_long_leaves_no_processes(tmp_path, monkeypatch):
+def test_a_slow_command_is_stopped_with_its_children(tmp_path, monkeypatch):
     monkeypatch.setattr(announce, "TIMEOUT_S", 1.0)
     script = tmp_path / "hook.sh"
     script.write_text(f"sleep 60 & echo $! > {tmp_path}/child; wait")
@@ -97,7 +97,7 @@ def test_a_command_that_takes_too_long_leaves_no_processes(tmp_path, monkeypatch
         raise AssertionError("the child of the command lives")
 
 
-def test_a_late_file_is_told_from_a_failure(shop, tmp_path):
+def test_the_reason_of_a_late_input_differs_from_that_of_a_failure(shop, tmp_path):
     job, told = shop
     (tmp_path / "table").mkdir()
     late = ["--set", f"input.path={tmp_path}/table", "--set", "input.ready=_SUCCESS"]

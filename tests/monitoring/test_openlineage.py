@@ -1,4 +1,4 @@
-"""A run's events for OpenLineage are valid, and no transport harms the run."""
+"""A run's events for OpenLineage are valid, and no transport makes a run fail."""
 
 import http.server
 import json
@@ -43,7 +43,7 @@ FACETS = {
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    """The client adds variables of its own, which may not stay."""
+    """Remove OpenLineage's variables before and after a test; the client adds some."""
     for name in [name for name in os.environ if name.startswith("OPENLINEAGE")]:
         monkeypatch.delenv(name)
     yield
@@ -58,7 +58,7 @@ def patient(monkeypatch):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """A job that was run, and the report of that."""
+    """A job that was run, and its report."""
     folder = tmp_path_factory.mktemp("published")
     job = write_job(folder)
     assert run(job).exit_code == 0
@@ -67,7 +67,7 @@ def published(tmp_path_factory):
 
 @contextmanager
 def served():
-    """Yield a server on loopback, and the list of the events that it is sent."""
+    """Yield a server on loopback, and the list of the events that it receives."""
     events = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -91,13 +91,13 @@ def served():
 
 
 def configured(monkeypatch, port, **more):
-    """Have the client send to a port, once: it would repeat what fails for some seconds."""
+    """Let the client send to a port without retries, which would take seconds."""
     transport = {"type": "http", "url": f"http://127.0.0.1:{port}", "retry": {"total": 0}} | more
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", json.dumps(transport))
 
 
 def ending(monkeypatch, end):
-    """Have a run end as a function does, which returns a report or raises an error."""
+    """Replace `run_job` by `end`, which returns a report or raises an error."""
     monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", lambda *_, **__: end())
 
 
@@ -111,7 +111,7 @@ def told(found):
 
 
 def check(event):
-    """Check an event by making the client's objects of it, which know what is required."""
+    """Check an event by converting it to the client's objects, which check required fields."""
     facets = [event["run"]["facets"], event["job"]["facets"]]
     for kind in "input", "output":
         for dataset in event[f"{kind}s"]:
@@ -131,7 +131,7 @@ def check(event):
     assert event_v2.RunEvent(**content).schemaURL == url
 
 
-def test_a_run_that_is_published(published, monkeypatch, patient):
+def test_events_of_a_published_run(published, monkeypatch, patient):
     job, _ = published
     with served() as (server, events):
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{server.server_port}")
@@ -155,7 +155,7 @@ def test_a_run_that_is_published(published, monkeypatch, patient):
     assert last["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 90
 
 
-def test_the_checks_of_a_run(published, monkeypatch, patient):
+def test_events_have_the_checks_that_were_measured(published, monkeypatch, patient):
     job, report = published
     checks = [
         CheckPart(name=name, level=level, limit=limit, found=value, state=state, words=name)
@@ -178,7 +178,7 @@ def test_the_checks_of_a_run(published, monkeypatch, patient):
     assert facet["assertions"][1]["expected"] == "3 to 9"
 
 
-def test_a_run_that_fails_or_is_held(tmp_path, monkeypatch, patient):
+def test_events_of_held_and_failed_runs(tmp_path, monkeypatch, patient):
     job = write_job(tmp_path, checks={"min_rows": 91})
     with served() as (server, events):
         configured(monkeypatch, server.server_port)
@@ -242,7 +242,7 @@ def test_a_server_that_does_not_answer(published, monkeypatch):
 
 
 @pytest.mark.parametrize("transport", ["no JSON", '{"type": "unknown"}', '{"type": "http"}'])
-def test_a_transport_that_can_not_be(published, monkeypatch, patient, transport):
+def test_an_invalid_transport_is_a_warning(published, monkeypatch, patient, transport):
     job, report = published
     ending(monkeypatch, lambda: report)
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", transport)
@@ -251,7 +251,7 @@ def test_a_transport_that_can_not_be(published, monkeypatch, patient, transport)
     assert len(told(found)) == 1
 
 
-def test_without_the_package_there_is_one_warning(published, monkeypatch):
+def test_a_missing_package_is_a_warning(published, monkeypatch):
     job, report = published
     ending(monkeypatch, lambda: report)
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
@@ -272,7 +272,7 @@ def test_without_the_package_there_is_one_warning(published, monkeypatch):
         {"OPENLINEAGE_URL": ""},
     ],
 )
-def test_nothing_is_sent_unless_it_is_asked_for(published, monkeypatch, variables):
+def test_nothing_is_sent_unless_it_is_configured(published, monkeypatch, variables):
     job, report = published
     ending(monkeypatch, lambda: report)
     monkeypatch.setattr(lineage_events, "Events", lambda _: pytest.fail("not asked for"))
@@ -308,6 +308,6 @@ def test_names_of_datasets(path, expected):
     assert dataset_name(path) == expected
 
 
-def test_a_relative_path_is_named_in_full(tmp_path, monkeypatch):
+def test_relative_paths_become_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert dataset_name("data/*.csv") == ("file", f"{tmp_path}/data")

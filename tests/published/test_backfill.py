@@ -1,4 +1,4 @@
-"""A job for every day of a range: which days, in which order, and where it stops."""
+"""Backfills: the days that are run, their order, and the end at a failure."""
 
 import datetime
 import json
@@ -29,12 +29,12 @@ class NotReadyError(DistsvcError):
 
 @pytest.fixture(autouse=True)
 def quick(quick_page, monkeypatch):
-    """Seconds would go into a picture of every night."""
+    """Draw no figures, which would take seconds for every night."""
 
 
 @pytest.fixture
 def job_file(tmp_path):
-    """A job of three clusters a night; the table of a day is its own, or is not there."""
+    """A job with a table for each of five days."""
     (tmp_path / "data").mkdir()
     random = np.random.default_rng(0)
     for number, day in enumerate(DAYS):
@@ -73,7 +73,7 @@ def test_every_night_continues_the_one_before(job_file):
     assert [manifest(job_file, day) for day in DAYS[:3]] == runs
 
 
-def test_all_nights_are_done_again_where_the_job_is_another(job_file):
+def test_a_changed_job_repeats_nights_only_with_completed(job_file):
     nights(job_file)
     runs = [manifest(job_file, day).run_id for day in DAYS[:3]]
     other = ("model.seed=1",)
@@ -87,7 +87,7 @@ def test_all_nights_are_done_again_where_the_job_is_another(job_file):
     assert after[2].previous.run_id == after[1].run_id
 
 
-def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path):
+def test_a_held_night_ends_the_backfill_and_prints_the_next_commands(job_file, tmp_path):
     many = np.tile(np.arange(5.0), (2, 200)).T + np.random.default_rng(1).normal(0, 0.01, (1000, 2))
     write_table(tmp_path / f"data/{DAYS[1]}.parquet", many)
     runner = CliRunner()
@@ -115,7 +115,7 @@ def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path)
     assert manifest(job_file, DAYS[2]).previous.run_id == run_id
 
 
-def test_an_interrupted_night_with_another_input_is_started_over_by_the_printed_commands(
+def test_printed_commands_start_an_interrupted_night_with_another_input_over(
     job_file, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("signal.signal", lambda *_: None)
@@ -136,7 +136,7 @@ def test_an_interrupted_night_with_another_input_is_started_over_by_the_printed_
     assert manifest(job_file, DAYS[2]).previous.run_id == manifest(job_file, DAYS[1]).run_id
 
 
-def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monkeypatch):
+def test_failed_repeats_nights_whose_last_try_was_held_or_interrupted(job_file, monkeypatch):
     nights(job_file)
     strict = ("model.seed=1", "checks.min_rows=1000")
     with pytest.raises(CheckFailedError):
@@ -159,7 +159,7 @@ def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monk
         (DataError("no rows"), ["published", "failed"], 65),
     ],
 )
-def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
+def test_a_failed_night_ends_the_backfill_a_skipped_one_does_not(
     job_file, monkeypatch, error, states, code
 ):
     real = backfills.run_job
@@ -176,7 +176,7 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
     assert publish_commands(found[-1], DAYS[2], str) == []
 
 
-def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, monkeypatch):
+def test_the_printed_command_keeps_skip_missing(job_file, monkeypatch):
     def missing(job, at, start, **options):
         skipped = start.skip_missing and job.job.run_date == DAYS[0]
         raise NotReadyError("no table") if skipped else DataError("NaN")
@@ -201,12 +201,12 @@ def test_every_day_needs_an_output_of_its_own(job_file, path):
 @pytest.mark.parametrize(
     "days", [("2026-11-02", "2026-11-01"), ("2026-11-31", "2026-12-01"), ("today", "2026-12-01")]
 )
-def test_days_that_are_none(job_file, days):
+def test_invalid_ranges_of_days(job_file, days):
     said = CliRunner().invoke(main, ["backfill", str(job_file), "--from", days[0], "--to", days[1]])
     assert said.exit_code == 2
 
 
-def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
+def test_the_last_representable_day_is_allowed(job_file, tmp_path):
     (tmp_path / "data" / f"{DAYS[0]}.parquet").rename(tmp_path / "data" / "9999-12-31.parquet")
     [done] = nights(
         job_file, "9999-12-31", "9999-12-31", settings=[f"continuity.previous={tmp_path}/out/none"]
@@ -216,7 +216,7 @@ def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
     assert publish_commands(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]
 
 
-def test_more_days_than_anyone_means_are_refused_at_once(job_file):
+def test_too_many_days_are_refused_at_once(job_file):
     arguments = ["backfill", str(job_file), "--from", "0001-01-01", "--to", "2026-01-01"]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 2

@@ -1,4 +1,4 @@
-"""Runs and published models from Python: what the command line gives, to the byte."""
+"""Runs and published models from Python give the bytes of the command line."""
 
 import datetime
 import inspect
@@ -75,7 +75,7 @@ def test_the_function_has_the_name_of_the_package():
 # --- running
 
 
-def test_a_job_file_and_what_overrides_it(table, tmp_path, monkeypatch):
+def test_a_job_file_with_overrides(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.toml").write_text(
         f'[input]\npath = "{table}"\n[output]\npath = "out/{{run_date}}"\n'
@@ -90,7 +90,7 @@ def test_a_job_file_and_what_overrides_it(table, tmp_path, monkeypatch):
     assert again.manifest == run.manifest  # nothing was computed
 
 
-def test_a_table_has_the_default_job(table, tmp_path, monkeypatch):
+def test_a_table_is_clustered_by_the_default_job(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = distsvc.run(table, overrides=HERE | {"model.algorithm": "imdh"})
     assert run.path == "out/t"
@@ -105,7 +105,7 @@ def test_a_table_has_the_default_job(table, tmp_path, monkeypatch):
         ({"model.seed": "one"}, "model.seed must be"),
     ],
 )
-def test_overrides_that_are_not_right(table, overrides, message):
+def test_wrong_overrides_are_refused(table, overrides, message):
     with pytest.raises(JobFileError, match=message):
         distsvc.run(table, overrides=overrides)
 
@@ -128,7 +128,7 @@ def test_a_worker_that_imports_the_script_does_not_run_it_again(table, monkeypat
 # --- what is published
 
 
-def test_labels_whole_and_in_part(published, table):
+def test_labels_of_all_or_selected_rows_and_columns(published, table):
     labels = published.labels()
     assert labels.schema.names == ["ident", "label", "score", "outlier", "reasons"]
     assert labels["ident"].equals(pq.read_table(table)["ident"])
@@ -151,12 +151,12 @@ def test_labels_whole_and_in_part(published, table):
         (None, pc.field("x0") > 1, DataError, "does not suit the labels: .*x0"),
     ],
 )
-def test_labels_that_can_not_be_asked_for(published, columns, filter, error, message):
+def test_wrong_columns_and_filters_are_refused(published, columns, filter, error, message):
     with pytest.raises(error, match=message):
         published.labels(columns, filter)
 
 
-def test_how_a_run_shows_itself(published, tmp_path, monkeypatch):
+def test_a_run_and_a_model_have_a_text_and_an_html_form(published, tmp_path, monkeypatch):
     k = published.manifest["clusters"]
     assert repr(published) == f"<distsvc run {published.path}: {k} clusters in 600 rows>"
     assert repr(published.model) == f"<distsvc model: support-vector, {k} clusters, 3 columns>"
@@ -234,7 +234,7 @@ def test_rows_of_any_kind(published, kind):
     assert len(model.predict(KINDS[kind](X[:0]))) == 0
 
 
-def test_dask_in_is_dask_out(published):
+def test_lazy_rows_give_lazy_results(published):
     read = []
 
     def noted(block):
@@ -260,7 +260,7 @@ def test_dask_in_is_dask_out(published):
         assert found.compute().tobytes() == expected.tobytes()
 
 
-def test_rows_of_dask_that_can_not_be_labelled(published):
+def test_wrong_lazy_rows_are_refused(published):
     X, model = rows(), published.model
     X[450, 2] = np.nan
     lazy = dask.array.from_array(X, chunks=(200, 3))
@@ -304,7 +304,7 @@ def test_shares_of_clusters(published, table, tmp_path):
         (iter([[1.0, 2.0]]), r"found builtins.list \[1.0, 2.0\]"),
     ],
 )
-def test_what_are_no_rows(published, X, message):
+def test_objects_that_are_no_rows_are_refused(published, X, message):
     with pytest.raises(DataError, match=message):
         published.model.predict(X)
 
@@ -355,7 +355,7 @@ def test_missing_values_are_treated_as_by_the_job(with_missing, tmp_path):
         assert [found[name].null_count for name in found.column_names] == [2, 2, 2]
 
 
-def test_an_id_is_passed_on(published, table):
+def test_ids_are_passed_on(published, table):
     stored = pq.read_table(table)
     found = pa.Table.from_batches(published.model.predict_batches(stored))
     assert found.equals(published.labels().combine_chunks())
@@ -365,7 +365,7 @@ def test_an_id_is_passed_on(published, table):
     assert without.schema.names == ["label", "score", "outlier", "reasons"]
 
 
-def test_a_stream_is_read_as_far_as_it_is_asked_for(published):
+def test_a_stream_is_read_lazily(published):
     read = []
 
     def batches():
@@ -379,8 +379,7 @@ def test_a_stream_is_read_as_far_as_it_is_asked_for(published):
     assert read == [0]
 
 
-def test_ids_that_go_on(published, table, tmp_path):
-    """Labels are those of the manifest, not places."""
+def test_labels_are_published_ids_not_indices(published, table, tmp_path):
     model = distsvc.load(copied(Path(published.path), tmp_path)).model
     model._labeller.ids[:] = model._labeller.ids[::-1] + 5
     assert (model.predict(rows()) == model.ids[published.model.predict(rows())]).all()
@@ -394,12 +393,12 @@ def test_a_path_without_a_run(tmp_path):
         distsvc.load(tmp_path)
 
 
-# --- columns that are no plain numbers
+# --- columns other than plain numbers
 
 
 @pytest.fixture(scope="module")
 def with_features(tmp_path_factory):
-    """A model of a vector, a logarithm, a duration and a number, of rows scaled to length 1."""
+    """A model of a vector, a logarithm, a duration and a number; rows have length 1."""
     folder = tmp_path_factory.mktemp("features")
     path = folder / "t.parquet"
     pq.write_table(stored(rows()), path)
@@ -414,7 +413,7 @@ def stored(X):
     return pa.table({name: pa.array(values) for name, values in columns.items()})
 
 
-def test_features_are_made_as_the_job_made_them(with_features, tmp_path):
+def test_features_are_computed_as_in_the_job(with_features, tmp_path):
     model, given = with_features.model, stored(rows(1))
     pq.write_table(given, tmp_path / "t.parquet")
     predict_table(with_features.path, str(tmp_path / "t.parquet"), str(tmp_path / "out"))
@@ -435,13 +434,13 @@ def test_features_are_made_as_the_job_made_them(with_features, tmp_path):
         ("v", [None, None], r"column 'v\[0\]' has 2 missing values .*first at row 0\)"),
     ],
 )
-def test_values_that_a_feature_can_not_take(with_features, column, values, message):
+def test_values_that_do_not_suit_a_feature_are_refused(with_features, column, values, message):
     X = stored(rows(1, 2)).drop_columns(column).append_column(column, pa.array(values))
     with pytest.raises(DataError, match=message):
         with_features.model.predict(X)
 
 
-def test_rows_without_a_length(with_features):
+def test_rows_of_length_zero_and_arrays_without_types_are_refused(with_features):
     X = stored(np.vstack([rows(1, 2), np.zeros((1, 3))]))
     X = X.set_column(2, "b", pa.array([1.0, 1.0, 0.0]))
     with pytest.raises(DataError, match="row 2: expected a row with a length"):
@@ -477,7 +476,7 @@ def test_a_table_in_memory_is_clustered(kind):
     assert not folder.exists(), "nothing is left in the temporary folder"
 
 
-def test_a_table_in_memory_has_a_lasting_output_and_ids(tmp_path):
+def test_a_table_in_memory_can_have_an_output_and_ids(tmp_path):
     index = pd.Index(np.arange(N) * 3, name="customer")
     frame = pd.DataFrame(rows(), columns=list(COLUMNS), index=index)
     asked = SMALL | {"output.path": str(tmp_path / "out")}
@@ -513,6 +512,6 @@ def test_labels_are_joined_with_the_table_of_a_published_run(table, tmp_path):
         found.labels(join=True)
 
 
-def test_a_table_that_is_none_says_so():
+def test_a_frame_that_arrow_can_not_read_is_refused():
     with pytest.raises(DataError, match="the table can't be read as Arrow"):
         distsvc.run(pd.DataFrame({"a": [1, "x", object()]}))

@@ -1,4 +1,4 @@
-"""The papers' visual experiments come out as the papers show them."""
+"""The demo finds the clusters of the papers' data sets."""
 
 import json
 import tomllib
@@ -19,7 +19,7 @@ EXPECTED = {"rings": 3, "moons": 2, "gaussians3": 3, "gaussians4": 4}
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The whole demo, without drawing its pages."""
+    """The demo's folder and reports; its pages are not drawn."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report_files, "page_of", lambda _: "a page")
@@ -27,7 +27,7 @@ def demo(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_the_job_files_are_the_demos(name):
+def test_the_job_files_are_those_of_the_demo(name):
     assert tomllib.loads((FOLDER / f"{name}.toml").read_text()) == demo_job(name, "demo-out")
 
 
@@ -37,28 +37,28 @@ def test_every_job_file_is_valid(path):
 
 
 @pytest.mark.parametrize(("name", "clusters"), EXPECTED.items())
-def test_a_visual_experiment(demo, name, clusters):
+def test_clusters_of_the_plane_data_sets(demo, name, clusters):
     report = demo[1][name]
     assert len(report.clusters) == clusters
     assert report.indices["adjusted_rand_index"].value >= 0.99
     assert report.picture.equilibria
 
 
-def test_the_digits_are_told_apart(demo):
+def test_clusters_of_the_digits(demo):
     report = demo[1]["digits"]
     assert report.model.algorithm == "imdh"
     assert report.indices["normalized_mutual_information"].value > 0.6
     assert len(report.tree.rules) == len(report.clusters) >= 8
 
 
-def test_a_real_table_comes_out_whole(demo):
+def test_the_report_of_iris(demo):
     report = demo[1]["iris"]
     assert report.input.n_rows == 150
     assert report.input.n_features == 4
     assert report.sample.kind == "clusters"
 
 
-def test_the_demo_leaves_tables_jobs_and_runs(demo):
+def test_the_demo_writes_tables_jobs_and_runs(demo):
     folder, reports = demo
     assert list(reports) == list(JOBS)
     for name in JOBS:

@@ -1,4 +1,4 @@
-"""All published nights as one table, with held, replaced and rolled back runs beside them."""
+"""Exported tables have published nights only: no held, replaced or withdrawn runs."""
 
 import datetime
 import json
@@ -41,7 +41,7 @@ def night_table(shop, date, seed):
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """Six nights: replaced, rolled back, held back, withdrawn, backfilled and done again."""
+    """Six nights: replaced, rolled back, held back, withdrawn, backfilled and repeated."""
     shop = Shop(tmp_path_factory.mktemp("shop"))
     for seed, date in enumerate([FIRST, SECOND, THIRD, WITHDRAWN]):
         night_table(shop, date, seed)
@@ -72,7 +72,7 @@ def backfilled(shop, first, last, reprocess):
 
 
 def published(shop):
-    """Return the rows that the labels files of the published nights have."""
+    """Return the rows in the labels files of the published nights."""
     found = []
     for date in PUBLISHED:
         labels, run = read_labels(shop.out(date)), shop.manifest(date)["run_id"]
@@ -102,7 +102,7 @@ def test_parquet_has_exactly_the_published_rows(shop, tmp_path):
     assert set(pl.read_parquet(tmp_path / "all.parquet")["name"].drop_nulls())
 
 
-def test_duckdb_is_replaced_and_other_tables_stay(shop, tmp_path):
+def test_the_duckdb_table_is_replaced_and_other_tables_stay(shop, tmp_path):
     with duckdb.connect(tmp_path / "shop.duckdb") as connection:
         connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
     command = ["export", str(shop.folder / "out"), "--to", str(tmp_path / "shop.duckdb")]
@@ -126,7 +126,7 @@ def test_delta_gets_a_new_version(shop, tmp_path):
     assert rows_of(pa.table(found.to_pyarrow_table())) == published(shop)
 
 
-def test_what_can_not_be_exported(shop, tmp_path):
+def test_wrong_targets_and_empty_folders_are_refused(shop, tmp_path):
     out = str(shop.folder / "out")
     for target in ("all.csv", "s3://bucket/all.parquet", "no/all.parquet", "iceberg://a/b"):
         with pytest.raises(JobFileError, match="--to: expected a file"):
@@ -153,15 +153,15 @@ def test_nights_of_two_jobs_or_with_other_ids_are_refused(shop, tmp_path):
         export(str(tmp_path / "out"), target)
 
 
-def test_nights_below_a_published_output_are_not_left_out(shop, tmp_path):
-    """A table is tried without an output first, and its nights come to be below that folder."""
+def test_nights_below_a_published_output_are_included(shop, tmp_path):
+    """A first run of a table may publish at the folder that later contains its nights."""
     shutil.copytree(shop.out(FIRST), tmp_path / "out")
     shutil.copytree(shop.out(LAST), tmp_path / "out" / LAST)
     assert export(str(tmp_path / "out"), str(tmp_path / "all.parquet")).nights == 2
 
 
 @pytest.mark.parametrize("target", ["{}/all.parquet", "{}/all.duckdb", "delta://{}/all"])
-def test_a_damaged_night_is_named_whatever_writes_the_table(shop, tmp_path, target):
+def test_every_writer_names_a_damaged_night(shop, tmp_path, target):
     out, target = tmp_path / "out", target.format(tmp_path)
     shutil.copytree(shop.folder / "out", out)
     export(str(out), target)

@@ -1,4 +1,4 @@
-"""Candidates that a check held back: told, published all the same, and whole at every step."""
+"""Candidates that a check held back: in the status, published, and whole after a crash."""
 
 import json
 import shutil
@@ -43,7 +43,7 @@ def with_checks(job, **checks):
     return job.model_copy(update={"checks": type(job.checks).model_validate(checks)})
 
 
-def test_a_candidate_is_told_and_published(tmp_path):
+def test_status_shows_a_candidate_and_publish_publishes_it(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(600))
     job = small_job(table, MODELS["sampled"])
     run_job(job)
@@ -78,7 +78,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
         Output(job.output.path).file("report.html").read_text()
     )
     assert status(job.output.path)["held"] == []
-    run_job(with_checks(failing, min_rows=1000))  # is published, so that nothing is done
+    run_job(with_checks(failing, min_rows=1000))  # published already, so nothing is done
     again = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id, "--json"])
     assert json.loads(again.output)["run_id"] == run_id
     collect(job.output.path)
@@ -86,7 +86,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
 
 
 def hold(out, mark: str, created: str = "") -> str:
-    """Hold a candidate back, whose files have a mark; return its run."""
+    """Hold back a candidate whose files contain a mark; return its run."""
     output = Output(out)
     with output.locked(), work_of(output, digest_of(mark)) as work:
         run_id = name_of(work)
@@ -96,7 +96,7 @@ def hold(out, mark: str, created: str = "") -> str:
 
 @pytest.fixture
 def quick(monkeypatch):
-    """No page: the report of a candidate is its mark."""
+    """Draw no page: page and report of a candidate are its mark."""
 
     def overridden(output, manifest):
         mark = (output.store.root / manifest.files[0].lasting).read_text().split()[0]
@@ -117,7 +117,7 @@ def test_an_unknown_candidate(tmp_path, quick):
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "other"])
-def test_a_candidate_that_is_not_whole_is_not_published(tmp_path, quick, damage):
+def test_a_damaged_candidate_is_not_published(tmp_path, quick, damage):
     out = tmp_path / "out"
     run(out, "old")
     run_id = hold(out, "new")
@@ -155,7 +155,7 @@ def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, quick, monkeypatch, e
     assert after > 20, "the crashes came too late to tell"
 
 
-def test_what_was_published_although_a_check_failed_is_replaced_like_any_run(tmp_path, quick):
+def test_a_published_candidate_is_replaced_like_any_run(tmp_path, quick):
     out = tmp_path / "out"
     run(out, "old")
     publish_held(str(out), hold(out, "a"))
@@ -175,9 +175,7 @@ def check_whole(out, manifest):
         assert (out / file.lasting).stat().st_size == file.bytes
 
 
-def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(
-    tmp_path, quick, monkeypatch
-):
+def test_a_crash_at_any_step_keeps_the_newest_candidates(tmp_path, quick, monkeypatch):
     before = tmp_path / "before"
     run(before, "older")
     run(before, "old")
@@ -204,7 +202,7 @@ def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(
 
 
 @pytest.mark.parametrize("odd", ["none", [{"state": ["failed"]}]])
-def test_a_candidate_with_odd_checks_is_not_published(tmp_path, odd):
+def test_a_candidate_with_invalid_checks_is_not_published(tmp_path, odd):
     table = write_table(tmp_path / "t.parquet", three_clusters(600))
     job = with_checks(small_job(table, MODELS["sampled"]), min_rows=1000)
     run_id = held_back(job)

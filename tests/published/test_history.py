@@ -1,4 +1,4 @@
-"""The nights of a lineage as a table."""
+"""The nights of a job as a table."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def nights(tmp_path_factory):
     return shop
 
 
-def test_every_night_is_told(nights):
+def test_fields_of_every_night(nights):
     first, second, third = history(str(nights.folder / "out"))
     assert [one.date for one in (first, second, third)] == [FIRST, SECOND, THIRD]
     assert (first.rows, first.clusters, first.moved, first.new) == (600, 3, None, [])
@@ -41,7 +41,7 @@ def test_every_night_is_told(nights):
     assert (third.run_id, third.odd, len(third.held)) == ("", "nothing is published", 1)
 
 
-def test_the_table_has_a_line_for_each(nights):
+def test_the_table_has_a_line_for_each_night(nights):
     said = CliRunner().invoke(main, ["history", str(nights.folder / "out")])
     assert said.exit_code == 0, said.output
     lines = said.stdout.splitlines()
@@ -70,7 +70,7 @@ def test_the_page_links_to_the_pages_of_the_nights(nights, tmp_path):
     ]
 
 
-def test_a_page_is_a_file_of_this_machine(nights, tmp_path):
+def test_a_page_must_be_a_file_in_an_existing_folder(nights, tmp_path):
     out = str(nights.folder / "out")
     said = CliRunner().invoke(main, ["history", out, "--page", "s3://bucket/history.html"])
     assert said.exit_code == 78
@@ -80,14 +80,14 @@ def test_a_page_is_a_file_of_this_machine(nights, tmp_path):
     assert "expected a file in an existing folder" in said.stderr
 
 
-def test_nights_of_several_jobs_stand_apart(nights):
+def test_several_jobs_have_a_heading_each(nights):
     known = history(str(nights.folder / "out"))
     named = [one.model_copy(update={"job": "b" if one.held else "a"}) for one in known]
     lines = history_lines(sorted(named, key=lambda one: (one.job, one.date)))
     assert (lines[1], lines[4]) == ("a:", "b:")
 
 
-def test_a_night_that_can_not_be_read_says_so(nights, tmp_path):
+def test_a_night_that_can_not_be_read_has_the_error(nights, tmp_path):
     (tmp_path / "out/x").mkdir(parents=True)
     (tmp_path / "out/x/manifest.json").write_text("{")
     (night,) = history(str(tmp_path / "out"))
@@ -100,8 +100,8 @@ def test_a_night_that_can_not_be_read_says_so(nights, tmp_path):
         history("/")
 
 
-def test_a_night_goes_on_from_another(nights, monkeypatch):
-    """The third night as if the second had not been."""
+def test_a_night_continues_from_a_given_output(nights, monkeypatch):
+    """The third night continues the first, not the second."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     off = {"max_drift": False}
     job = str(nights.job_file(checks=off))

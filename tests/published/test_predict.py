@@ -39,7 +39,7 @@ def with_default_columns(blob_table, tmp_path_factory):
         (["extra", "event"], "found 1 that are numbers; missing: x, y; found: extra"),
     ],
 )
-def test_predict_without_some_of_the_columns(with_default_columns, tmp_path, columns, found):
+def test_missing_columns_are_refused(with_default_columns, tmp_path, columns, found):
     data = blobs().append_column("extra", pa.array(np.zeros(N))).select(columns)
     pq.write_table(data, tmp_path / "in.parquet")
     message = rf"expected the model's 2 columns, {found}$"
@@ -52,7 +52,7 @@ def test_predict_without_some_of_the_columns(with_default_columns, tmp_path, col
     ("columns", "ignored"),
     [(["y", "x", "event"], []), (["extra", "x", "y", "split", "event"], ["extra"])],
 )
-def test_predict_with_more_columns_or_in_another_order(
+def test_other_columns_and_another_order_change_nothing(
     with_default_columns, blob_table, tmp_path, columns, ignored
 ):
     data = blobs().append_column("extra", pa.array(np.zeros(N))).select(columns)
@@ -67,7 +67,7 @@ def test_predict_with_more_columns_or_in_another_order(
     assert labels(tmp_path / "out").equals(labels(tmp_path / "whole"))
 
 
-def test_predict_finds_chosen_columns_by_name(blob_run, tmp_path):
+def test_columns_are_found_by_name(blob_run, tmp_path):
     data = blobs().select(["split", "y", "class", "x"])
     pq.write_table(data, tmp_path / "in.parquet")
     predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
@@ -100,8 +100,8 @@ def test_predict_does_not_replace_a_run(blob_run, blob_table):
 @pytest.mark.parametrize(
     "rule", [r for algorithm in ALGORITHMS for r in algorithm.rules], ids=lambda r: r.form
 )
-def test_arrays_of_a_saved_model_have_names_of_their_own(rule):
-    """The rule, the preparation of its rows and the edges of its scores lie in one file."""
+def test_arrays_of_a_saved_model_have_unique_names(rule):
+    """The arrays of rule, preparation and score histogram are in one file."""
     prepared = Preparation(Scaling(*np.zeros((3, 2))), np.zeros(2), rule.float64).result()
     others = {*prepared.arrays, *prepared.facts, *LABELLER_FIELDS, "algorithm"}
     assert {"centre", "scale", "fill", "origin", "score_edges", "ids", "next_id"} <= others

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 CUT = {"partition_rows": 100, "block_rows": 70}
 
 
-def test_labels_are_the_same_bytes_on_any_workers(blob_run, blob_table, tmp_path):
+def test_labels_do_not_depend_on_workers(blob_run, blob_table, tmp_path):
     for workers in 0, 2:
         out = tmp_path / str(workers)
         given = CUT | {"workers": workers}
@@ -40,12 +40,12 @@ def test_labels_are_the_same_bytes_on_any_workers(blob_run, blob_table, tmp_path
 
 
 @pytest.mark.parametrize("setting", ["model.seed=1", "cluster", "cluster.", "output.path=x"])
-def test_only_the_cluster_is_set(setting):
+def test_only_cluster_settings_are_accepted(setting):
     with pytest.raises(JobFileError, match="--set expects"):
         cluster_settings(("cluster.workers=1", setting))
 
 
-def test_settings_are_those_of_a_job_file(blob_run, blob_table, tmp_path):
+def test_settings_are_checked_like_a_job_file(blob_run, blob_table, tmp_path):
     assert cluster_settings(("cluster.workers=1", "cluster.workdir=/x")) == {
         "workers": 1,
         "workdir": "/x",

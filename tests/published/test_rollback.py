@@ -1,4 +1,4 @@
-"""What was published before is published again, while it is kept."""
+"""A replaced run is published again, while its files are kept."""
 
 import json
 
@@ -17,7 +17,7 @@ from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 @pytest.fixture
 def twice(tmp_path):
-    """An output at which a run replaced another, and the ids of both."""
+    """An output where a run replaced another, and the ids of both runs."""
     table = write_table(tmp_path / "t.parquet", three_clusters(600))
     job = small_job(table, MODELS["sampled"])
     run_job(job)
@@ -27,7 +27,7 @@ def twice(tmp_path):
     return job.output.path, first, Output(job.output.path).run_id
 
 
-def test_back_and_forth(twice):
+def test_a_second_rollback_undoes_the_first(twice):
     out, first, second = twice
     labels = read_labels(out)
     said = CliRunner().invoke(main, ["rollback", out])
@@ -41,7 +41,7 @@ def test_back_and_forth(twice):
     assert read_labels(out).equals(labels)
 
 
-def test_what_is_kept_no_more(twice, tmp_path):
+def test_without_a_replaced_run_there_is_an_error(twice, tmp_path):
     out, _, second = twice
     collect(out)
     with pytest.raises(InputNotFoundError, match="has no earlier result than run"):
@@ -53,7 +53,7 @@ def test_what_is_kept_no_more(twice, tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_file_that_was_damaged_is_not_published(twice):
+def test_a_damaged_run_is_not_published(twice):
     out, first, second = twice
     stored = f".runs/files/{first}/first/labels/part-00000.parquet"
     Output(out).store.local(stored).write_bytes(b"other")

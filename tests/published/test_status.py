@@ -1,4 +1,4 @@
-"""What is said of an output while a run is there, after it, and after one that was interrupted."""
+"""The status of an output during a run, after it, and after an interrupted run."""
 
 import json
 
@@ -25,7 +25,7 @@ def job(tmp_path):
     return small_job(table, MODELS["sampled"])
 
 
-def test_where_nothing_ever_was(tmp_path):
+def test_an_output_without_any_run_is_an_error(tmp_path):
     with pytest.raises(InputNotFoundError, match=r"published in .+; for nights below it: distsvc"):
         status(str(tmp_path))
 
@@ -40,7 +40,7 @@ def test_a_published_run(job):
     assert line.startswith(f"published: run {found['published']['run_id']} of 20")
 
 
-def test_a_run_that_is_under_way(job):
+def test_a_running_run(job):
     with open_run(job, Start(), Progress(quiet=True)) as begun:
         begun.output._lease.renew({"run": begun.run.name, "phase": "survey", "done": 2, "total": 5})
         found = status(job.output.path)
@@ -51,7 +51,7 @@ def test_a_run_that_is_under_way(job):
         assert "phase survey, 2 of 5 done" in status_lines(found)[1]
 
 
-def test_a_run_that_was_interrupted(job, tasks):
+def test_an_interrupted_run(job, tasks):
     tasks.interrupt(job, 7, KeyboardInterrupt())
     found = status(job.output.path)
     [run] = found["interrupted"]
@@ -61,7 +61,7 @@ def test_a_run_that_was_interrupted(job, tasks):
     assert (found["published"], found["running"]) == (None, None)
 
 
-def test_a_run_whose_process_is_gone(job, tasks):
+def test_a_run_whose_process_was_killed(job, tasks):
     tasks.interrupt(job, 7, KeyboardInterrupt())
     output = Output(job.output.path)
     [name] = output.kept_works()

@@ -1,4 +1,4 @@
-"""Reports as JSON holds them, and their pages."""
+"""Reports as JSON values, and their pages."""
 
 import copy
 import re
@@ -16,7 +16,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Page(HTMLParser):
-    """Elements, visible text and whether every tag is closed."""
+    """The elements and the visible text of a page; an unclosed tag is an error."""
 
     def __init__(self, html):
         super().__init__()
@@ -48,17 +48,17 @@ class Page(HTMLParser):
 
 
 def typed(report):
-    """Return the report that JSON holds."""
+    """Return the report of JSON values."""
     return Report.parsed(report, "report.json")
 
 
 def rendered(report):
-    """Return its page."""
+    """Return the page of a report."""
     return render_page(typed(report))
 
 
 def page_text(report):
-    """Return what the page says, without its tags."""
+    """Return the visible text of a report's page."""
     return Page(rendered(report)).text.replace("\u00a0", " ")
 
 
@@ -118,7 +118,7 @@ def make_report(n_clusters=3, n_rows=1500, drawn=300, outside=32, picture=False)
 
 
 def make_profiles(labels, column="width"):
-    """Return what sets clusters apart: one column, and two typical rows of each."""
+    """Return profiles of clusters, each with one column and two typical rows."""
     inside = {"lower": 1.0, "median": 2.0, "upper": 3.0, "share": 0.99}
     outside = {"lower": -50.0, "median": 0.25, "upper": 47.0, "share": 0.015}
     told = {"column": column, "apart": 0.975, "low": 1.0, "high": None}
@@ -129,7 +129,7 @@ def make_profiles(labels, column="width"):
 
 
 def make_nodes(n_clusters, n_rows=4800, chain=False, names=("width", "height", "depth")):
-    """Split the cluster with most rows in the middle, or the last one off, until there are k."""
+    """Return nodes of a tree with k leaves; each split halves the largest, or cuts the last off."""
     rng = np.random.default_rng(0)
     rows, leaves = {1: n_rows}, [1]
     ranks = {}
@@ -188,7 +188,7 @@ def make_tree_report(n_clusters, longest=128, **kwargs):
 
 
 def make_level_tree(n_clusters, n_weak=0, shares=None, lowest=0.3, parents="root", seed=0):
-    """Make a tree whose clusters have given shares and tops falling to the lowest one."""
+    """Make a level tree; its clusters have the given shares, and tops that fall to `lowest`."""
     rng = np.random.default_rng(seed)
     n = n_clusters + n_weak
     shares = [1 / n_clusters] * n_clusters if shares is None else list(shares)
@@ -219,7 +219,7 @@ def make_level_tree(n_clusters, n_weak=0, shares=None, lowest=0.3, parents="root
 
 
 def complete_branch(branches, i):
-    """Add the mass and the profile, with a step wherever another branch merges."""
+    """Add the mass and the profile, which has a step where another branch merges."""
     branch = branches[i]
     below = [child for child in branches if child["parent"] == i]
     first = max([child["death"] for child in below], default=branch["death"])
@@ -290,14 +290,14 @@ def make_story(number, event="survived", before=100, after=100, others=(), jacca
 
 
 def make_moves(before, after, rows):
-    """Return the moves of rows (n_before, n_after) from one id to another."""
+    """Return the moves of a table of rows (n_before, n_after) by earlier and present id."""
     pairs = [(one, other, int(n)) for one, row in zip(before, rows, strict=True)
              for other, n in zip(after, row, strict=True) if n]  # fmt: skip
     return {name: [pair[k] for pair in pairs] for k, name in enumerate(("before", "after", "rows"))}
 
 
 def make_lineage(n_clusters=3, first=0):
-    """Split the first cluster in two and let the last one disappear, of many; the others stay."""
+    """Return a lineage in which the first cluster splits in two and the last disappears."""
     ids = [first + i for i in range(n_clusters + 1)]
     new = [ids[-1] + 1, ids[-1] + 2]
     kept, after = ids[1:-1], [*new, *ids[1:-1]]
@@ -347,7 +347,7 @@ def make_check(name="max_outlier_share", state="passed", words=None):
 
 
 def make_night_report(n_clusters=3, lineage=None, checks=("passed",), first=0):
-    """Return the report of a run that goes on from another; it is held where a check failed."""
+    """Return the report of a run with a previous run; if a check failed, it is held back."""
     lineage = lineage or make_lineage(n_clusters, first)
     ids = lineage["moves"]["after"] if lineage["moves"] else range(n_clusters)
     report = make_report(len(ids), n_rows=15_000)

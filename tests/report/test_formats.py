@@ -22,7 +22,7 @@ from distsvc.report.formats import (
 )
 
 
-def test_formats():
+def test_shares_durations_memory_values_and_times():
     assert [percent(x).replace("\u00a0", " ") for x in (0, 1, 0.02, 1e-6, 1 - 1e-9)] == [
         "0 %", "100 %", "2.0 %", "< 0.1 %", "> 99.9 %",
     ]  # fmt: skip
@@ -39,14 +39,14 @@ def test_formats():
     assert moment("2026-08-01T12:34:56") == "2026-08-01 12:34"
 
 
-def test_the_first_clause_of_a_list_has_an_ellipsis():
+def test_a_clause_that_goes_on_has_an_ellipsis():
     said = "extreme rows: id 7 (total = 5), id 8 (total = 6); ignored while learning"
     assert first_clause(said, 60) == "extreme rows: id 7, …"
     assert first_clause("not used: 'id' (an id); see there", 60) == "not used: 'id'"
     assert first_clause("one thing; another", 60) == "one thing"
 
 
-def test_numbers_of_things():
+def test_counts_and_lists():
     assert [count(x) for x in (None, 0, 1234567)] == ["–", "0", "1,234,567"]
     assert [compact(x) for x in (999_999, 1_234_567, 2.5e9)] == ["999,999", "1.235 M", "2.5 bn"]
     assert [things(n, "row") for n in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
@@ -86,7 +86,7 @@ def test_untrusted_text_is_one_line_and_short():
 
 @pytest.fixture
 def compilations(tmp_path, monkeypatch):
-    """Names of the templates compiled since the start, with an empty cache on the disk."""
+    """Names of the templates that are compiled during a test; the cache is empty at first."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     compile_template, names = Environment.compile, []
 
@@ -113,7 +113,7 @@ def test_a_template_is_compiled_once_for_all_processes(compilations, tmp_path):
     assert compilations == 2 * ["history.html"]
 
 
-def test_templates_do_without_a_cache(compilations, tmp_path, monkeypatch):
+def test_a_cache_that_can_not_be_written_is_not_needed(compilations, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
     uncached()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))

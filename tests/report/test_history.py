@@ -1,4 +1,4 @@
-"""The page of a history."""
+"""The history page."""
 
 import re
 
@@ -18,7 +18,7 @@ def words(page: str) -> str:
     return " ".join(re.sub("<[^>]*>", " ", text).split())
 
 
-def test_every_night_has_a_line_the_last_ones_first():
+def test_every_night_has_a_line_the_latest_first():
     page = render_history(nights(PAGE_LIMITS.nights + 9), [""] * (PAGE_LIMITS.nights + 9))
     said = words(page)
     assert "History of shop" in said
@@ -28,7 +28,7 @@ def test_every_night_has_a_line_the_last_ones_first():
     assert "<a href" not in page
 
 
-def test_what_came_went_and_was_held_back_is_said():
+def test_new_gone_and_held_are_listed():
     first, second, third = nights(3)
     second = second.model_copy(
         update={"new": [5], "back": [3], "gone": [1], "warned": ["max_rows"]}
@@ -49,7 +49,7 @@ def test_names_of_clusters_are_in_the_caption():
     assert "by its id. Names: 0 small, 1 &lt;b&gt;big&lt;/b&gt;." in found
 
 
-def test_jobs_have_a_section_each_and_text_is_escaped():
+def test_each_job_has_a_section_and_text_is_escaped():
     page = render_history(nights(2, "<b>a</b>") + nights(3, "b"), ["x.html?a=1&b=2"] * 5)
     assert "<h1>History</h1>" in page
     assert "<h2>&lt;b&gt;a&lt;/b&gt;</h2>" in page

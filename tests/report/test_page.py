@@ -76,8 +76,8 @@ def test_page_is_self_contained_and_small(html):
     assert set(targets) <= set(ids)
 
 
-def test_only_the_script_of_the_page_may_run(html):
-    """It is the last element, and the policy names its digest; what it does is not needed."""
+def test_the_policy_allows_only_the_pages_script(html):
+    """The script is the last element, and the policy has its digest."""
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
@@ -100,7 +100,7 @@ def test_only_the_script_of_the_page_may_run(html):
         make_night_report(),
     ],
 )
-def test_a_page_is_well_formed_and_the_same_again(report):
+def test_a_page_is_well_formed_and_reproducible(report):
     content = typed(report)
     before = copy.deepcopy(content.dumped())
     html = render_page(content)
@@ -126,10 +126,10 @@ def test_untrusted_text_is_escaped():
     assert html.count("<script") == 1
     assert page.tags.count("script") == 1
     in_figure = '<script>alert(1)</script>"& $x_1$ 列 id="a" url(#b)'  # no control characters
-    assert page.text.count(in_figure) == 3  # a warning, and axis titles that are no mathematics
+    assert page.text.count(in_figure) == 3  # the warning and the titles of two axes
 
 
-def test_all_rows_outside_and_one_cluster():
+def test_one_cluster_with_all_rows_outside():
     report = make_report(1, outside=1500, picture=True)
     report["score_histogram"] = {"edges": [-3.0, -2.0, -1.0], "counts": [1490, 10]}
     report["picture"]["f"] = np.full((40, 40), -0.5).tolist()
@@ -140,13 +140,13 @@ def test_all_rows_outside_and_one_cluster():
     assert "boundary, f = 0" in text
 
 
-def test_clusters_beyond_those_listed_are_summed():
+def test_clusters_that_are_not_listed_are_summed():
     text = page_text(make_report(700, n_rows=7000, drawn=700, outside=70))
     assert "200 smaller clusters with 2,000 rows (28.6 %) are not listed." in text
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_cluster_that_lies_outside_is_named():
+def test_clusters_with_mostly_outliers_are_named():
     report = make_report()
     rows = report["clusters"][2]
     rows["outliers"] = rows["rows"] // 2
@@ -156,7 +156,7 @@ def test_a_cluster_that_lies_outside_is_named():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_contents_lead_to_every_section():
+def test_the_contents_link_to_every_section():
     html = rendered(make_report())
     contents = re.findall(r'<li><a href="#([\w-]+)">(.*?)</a>', html)
     sections = re.findall(r'<section id="([\w-]+)">\n<h2>(.*?)</h2>', html)
@@ -176,7 +176,7 @@ def test_explanations_are_folded_away():
     assert "data/rings.parquet" in inside["The job file"]
 
 
-def test_projection_says_what_it_shows():
+def test_the_caption_describes_the_projection():
     report = make_report()
     report["input"]["n_features"] = 9
     report["sample"] |= {"kind": "pca", "axes": ["first", "second"], "explained": [0.44, 0.17]}
@@ -199,7 +199,7 @@ def test_one_column():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_indices_not_defined_unknown_or_with_error():
+def test_undefined_unknown_and_sampled_indices():
     report = make_report()
     report["indices"] = {
         "own_index": {"value": 2.0, "rows": 5},
@@ -215,7 +215,7 @@ def test_indices_not_defined_unknown_or_with_error():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_warnings_come_before_the_picture():
+def test_warnings_come_before_the_figure():
     report = make_report()
     report["warnings"] = ["max_iter was reached"]
     html = rendered(report)
@@ -223,7 +223,7 @@ def test_warnings_come_before_the_picture():
     assert "Warnings" not in rendered(make_report())
 
 
-def test_nothing_to_draw():
+def test_a_run_without_clusters_and_rows_to_draw():
     report = make_report(outside=0)
     report |= {"clusters": [], "phases": []}
     report["score_histogram"] = {"edges": [0.0], "counts": []}
@@ -233,7 +233,7 @@ def test_nothing_to_draw():
     assert "No clusters." in text
 
 
-def test_no_row_is_outside_where_that_is_not_defined():
+def test_a_model_without_outliers_has_no_word_of_them():
     report = make_tree_report(25)
     assert said_first(rendered(report)) == "25 clusters in 12,000 rows."
     text = page_text(report)
@@ -246,7 +246,7 @@ def test_no_row_is_outside_where_that_is_not_defined():
     assert "decision value" not in text
 
 
-def test_a_score_is_told_in_the_words_of_its_rule():
+def test_scores_have_the_names_given_by_the_rule():
     report = make_report()
     told = "{} and lie outside every cluster. Each still has the label of a nearby cluster."
     assert told.format("(2.1 %) have a negative decision value") in page_text(report)
@@ -263,7 +263,7 @@ def test_a_score_is_told_in_the_words_of_its_rule():
     assert "Cluster Rows Share Outside" in text
 
 
-def test_the_forecast_stands_beside_what_was_measured():
+def test_the_table_compares_forecast_and_measured_memory():
     report = make_report()
     assert "Forecast" not in page_text(report)
     driver = [{"name": "the <sample>", "mb": 150.0}, {"name": "libraries", "mb": 100.0}]
@@ -274,7 +274,7 @@ def test_the_forecast_stands_beside_what_was_measured():
     assert "Each worker blocks 1.40 GB 1.40 GB 1.31 GB" in page_text(report)
 
 
-def test_values_that_were_filled_are_marked_in_the_picture():
+def test_the_caption_counts_rows_with_filled_values():
     report = make_report()
     assert "missing" not in page_text(report)
     report["sample"]["filled"] = 7

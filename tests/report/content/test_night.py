@@ -1,4 +1,4 @@
-"""What a night is said to have made of the one before it."""
+"""The comparison of a night with the previous run, in words."""
 
 from types import SimpleNamespace
 
@@ -29,12 +29,12 @@ def night(of=None, drift=None, checks=()):
     return SimpleNamespace(lineage=of, drift=drift, checks=list(checks))
 
 
-def test_a_run_without_a_lineage_and_checks_has_nothing_to_tell():
+def test_a_run_without_lineage_and_checks_has_no_words():
     assert words_of_night(night()) == []
     assert words_of_night(night(lineage(path=None))) == ["ids from 0"]
 
 
-def test_ids_that_are_new_gone_and_split_are_named():
+def test_new_split_and_gone_ids_are_listed():
     found = lineage(
         story(0, "survived", 50, 50),
         story(1, "absorbed", 10, 0),
@@ -49,7 +49,7 @@ def test_ids_that_are_new_gone_and_split_are_named():
     assert words_of_night(night(kept)) == ["12.5% moved"]
 
 
-def test_rows_that_the_same_model_labels_again_have_not_moved():
+def test_in_mode_assign_no_rows_have_moved():
     assert words_of_night(night(lineage(story(0, "survived", 5, 5), mode="assign"))) == []
 
 
@@ -78,6 +78,6 @@ def test_the_column_that_drifted_most_is_named():
         (["warned", "passed", "failed", "failed"], ["1 check passed", "a warned", "c, d failed"]),
     ],
 )
-def test_checks_that_did_not_pass_are_named(states, words):
+def test_failed_and_warned_checks_are_named_others_counted(states, words):
     checks = [check(name, state) for name, state in zip("abcd", states, strict=False)]
     assert words_of_night(night(checks=checks)) == words

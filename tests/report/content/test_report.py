@@ -28,7 +28,7 @@ def make_reasons_report():
 
 
 def make_pca_report():
-    """Make a report whose rows are drawn on components, some of them beyond the frame."""
+    """Make a report with rows on principal components, some of them beyond the frame."""
     report = make_report()
     report["sample"] |= {"kind": "pca", "explained": [0.5, 0.25], "beyond": 3}
     return report
@@ -56,7 +56,7 @@ REPORTS = {
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_what_json_holds_comes_back(name):
+def test_json_parsed_and_dumped_again_is_equal(name):
     content = REPORTS[name]
     if name in ("splits", "one cluster"):
         for row in content["clusters"]:
@@ -77,7 +77,7 @@ def test_keys_keep_their_order():
     ]  # fmt: skip
 
 
-def test_what_is_not_said_is_no_key():
+def test_missing_optional_parts_have_no_key():
     report = typed(make_report()).dumped()
     assert {"picture", "tree", "levels", "reasons", "profiles"} & set(report) == set()
     assert set(report["outliers"]) == {"rows", "share"}
@@ -86,7 +86,7 @@ def test_what_is_not_said_is_no_key():
     assert set(report["indices"]["purity"]) == {"value", "rows"}
 
 
-def test_what_is_said_is_a_key_also_where_it_is_null():
+def test_values_other_than_the_default_have_a_key_even_if_null():
     scores = ScoreHistogram(edges=[0.0, 1.0], counts=[3], boundary=None)
     assert scores.model_dump() == {"edges": [0.0, 1.0], "counts": [3], "boundary": None}
     outliers = OutlierPart(rows=0, share=0.0, defined=False)
@@ -97,8 +97,7 @@ def test_what_is_said_is_a_key_also_where_it_is_null():
     assert branch.items() <= Branch(id=3, parent=None).model_dump().items()
 
 
-def test_what_is_said_as_usual_is_no_key():
-    """So whoever writes a report can say everything, and the file says what is special."""
+def test_default_values_have_no_key_even_if_given():
     scores = ScoreHistogram(
         edges=[0.0, 1.0], counts=[3], heading="Inside or outside", title="", boundary=0.0
     )
@@ -133,8 +132,8 @@ def test_what_is_said_as_usual_is_no_key():
         ("splits", "tree.nodes.0", 7, ": expected a valid dictionary, found 7"),
     ],
 )
-def test_damage_is_named(name, place, value, words):
-    """A value of None says that the key is missing."""
+def test_an_error_names_the_wrong_field(name, place, value, words):
+    """A value of None removes the key."""
     part = content = copy.deepcopy(REPORTS[name])
     *way, last = (int(step) if step.isdigit() else step for step in place.split("."))
     for step in way:
@@ -147,7 +146,7 @@ def test_damage_is_named(name, place, value, words):
         Report.parsed(content, "out/report.json")
 
 
-def test_text_is_no_report():
+def test_an_error_for_content_that_is_no_dictionary():
     message = "^out/report.json: the report: expected a valid dictionary, found 'text'"
     with pytest.raises(DataError, match=message):
         Report.parsed("text", "out/report.json")

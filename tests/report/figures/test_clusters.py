@@ -1,4 +1,4 @@
-"""The figures of every run; numbers of clusters don't overlap."""
+"""The figures of every run, and the badges with the numbers of clusters."""
 
 import itertools
 from xml.etree import ElementTree
@@ -24,7 +24,7 @@ def drawn_scores(**scores):
     return texts(figures.score_histogram(ScoreHistogram(**scores)))
 
 
-def test_boundary_of_the_scores():
+def test_the_boundary_of_scores_has_a_caption():
     scores = {"edges": [0.0, 1.0, 2.0], "counts": [3, 4]}
     usual = drawn_scores(edges=[-1.0, 1.0], counts=[3])
     assert "boundary, f = 0" in usual
@@ -47,7 +47,7 @@ def blobs(k, n=40, seed=0, width=4.0):
     return middles[labels] + random.normal(size=(k * n, 2)) * width, labels
 
 
-def test_no_two_numbers_meet_and_all_are_inside():
+def test_badges_do_not_overlap_and_lie_inside_the_axes():
     places, labels = blobs(60)
     found = badges(places, labels, range(60), ROOM)
     assert len(found) >= 57
@@ -58,7 +58,7 @@ def test_no_two_numbers_meet_and_all_are_inside():
     assert (at <= np.array(ROOM) - BADGE).all()
 
 
-def test_a_number_points_to_a_row_of_its_cluster_and_covers_few():
+def test_a_badge_points_to_a_row_of_its_cluster_and_covers_few_rows():
     places, labels = blobs(5, seed=3)
     for one in badges(places, labels, range(5), ROOM):
         assert any((row == one.row).all() for row in places[labels == one.label])
@@ -67,7 +67,7 @@ def test_a_number_points_to_a_row_of_its_cluster_and_covers_few():
     assert badges(places, labels, [9], ROOM) == []
 
 
-def test_each_number_of_the_picture_is_written_once():
+def test_each_cluster_has_its_number_in_the_figure():
     report = make_report(12, drawn=600)
     sample = Sample(**report["sample"])
     clusters = [ClusterRow(**row) for row in report["clusters"]]

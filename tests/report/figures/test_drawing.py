@@ -1,4 +1,4 @@
-"""Colours on a light and on a dark page, and an SVG that is small and the report's own."""
+"""Colours on light and dark pages, and the bytes of SVGs."""
 
 import inspect
 import io
@@ -27,14 +27,14 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_user_settings_of_matplotlib_do_not_matter():
+def test_a_users_matplotlib_settings_have_no_effect():
     usual = figures.membership(COUNTS)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
         assert figures.membership(COUNTS) == usual
         assert mpl.rcParams["font.size"] == 30
 
 
-def test_one_pass_draws_what_matplotlib_saves_in_two():
+def test_one_pass_gives_the_paths_of_savefig():
     svg = io.StringIO()
     with mpl.rc_context(drawing.STYLE | {"svg.hashsalt": "membership"}):
         figure = inspect.unwrap(figures.membership)(COUNTS)
@@ -44,7 +44,7 @@ def test_one_pass_draws_what_matplotlib_saves_in_two():
     assert paths.findall(figures.membership(COUNTS)) == paths.findall(saved)
 
 
-def test_colours():
+def test_twenty_colours_repeat():
     assert len(set(drawing.COLOURS)) == 20
     colours = drawing.cluster_colours(
         [ClusterRow(label=label, rows=1, share=0.1) for label in range(45)]
@@ -52,7 +52,7 @@ def test_colours():
     assert colours[0] == colours[20] == colours[40]
 
 
-def test_a_cluster_has_one_colour_every_night_while_no_other_has_it():
+def test_colours_follow_ids_unless_two_ids_would_share_one():
     def colours(*labels):
         return drawing.cluster_colours([ClusterRow(label=k, rows=1, share=0.1) for k in labels])
 
@@ -62,7 +62,7 @@ def test_a_cluster_has_one_colour_every_night_while_no_other_has_it():
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_a_dark_page_shows_every_cluster_and_what_is_written_on_it(number):
+def test_dark_colours_contrast_with_the_page_and_with_text(number):
     light, dark = drawing.COLOURS[number], drawing.DARK_COLOURS[number]
     card = drawing.THEME[drawing.CARD][1]
     assert contrast(dark, card) >= 3.0

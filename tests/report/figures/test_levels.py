@@ -27,7 +27,7 @@ def hills(tree):
 
 
 def draw(tree):
-    """Return the figure itself, laid out, where its parts are to be measured."""
+    """Return the figure with its layout, so that its parts can be measured."""
     with mpl.rc_context(drawing.STYLE):
         figure = levels.level_tree.__wrapped__(typed(tree), dict.fromkeys(range(200), "#0072b2"))
         FigureCanvasAgg(figure).draw()
@@ -39,7 +39,7 @@ def drawn_texts(tree):
 
 
 def boxes(figure):
-    """Return the extent of every text that can be seen."""
+    """Return the extent of every visible text."""
     renderer = figure.canvas.get_renderer()
     visible = [
         text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()
@@ -47,7 +47,7 @@ def boxes(figure):
     return {text: text.get_window_extent(renderer) for text in visible}
 
 
-def assert_texts_lie_apart(figure):
+def assert_no_overlap(figure):
     found = boxes(figure)
     for text, box in found.items():
         assert min(box.x0, box.y0) >= 0, text
@@ -60,8 +60,8 @@ def assert_texts_lie_apart(figure):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_texts_lie_apart(name):
-    assert_texts_lie_apart(draw(TREES[name]))
+def test_texts_do_not_overlap(name):
+    assert_no_overlap(draw(TREES[name]))
 
 
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])  # shrinking draws for minutes
@@ -75,7 +75,7 @@ def test_texts_lie_apart(name):
     z=st.one_of(st.none(), st.floats(width=64)),
     label=st.integers(-9, 10**9),
 )
-def test_any_tree_is_drawn_with_its_texts_apart(
+def test_texts_do_not_overlap_in_any_tree(
     n_clusters, n_weak, lowest, skew, parents, seed, z, label
 ):
     shares = 1.0 / np.arange(1, n_clusters + 1) ** skew
@@ -89,11 +89,11 @@ def test_any_tree_is_drawn_with_its_texts_apart(
     assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
     assert ends[0][0] >= 0
     assert slots[0].end == pytest.approx(room)
-    assert_texts_lie_apart(draw(tree))
+    assert_no_overlap(draw(tree))
 
 
 @pytest.mark.parametrize("name", ["spiral", "r15", "nested", "d31"])
-def test_every_cluster_has_its_number_and_its_z(name):
+def test_every_cluster_has_its_label_and_every_valley_its_z(name):
     drawn = drawn_texts(TREES[name])
     branches = TREES[name]["branches"]
     for branch in branches:
@@ -117,7 +117,7 @@ def test_hills_are_as_wide_as_their_share_of_the_rows():
     assert (right - left) / unit == pytest.approx(root.own[root.levels == half][0])
 
 
-def test_rows_that_join_late_widen_the_common_ground():
+def test_rows_that_join_below_a_valley_widen_the_common_ground():
     tree = {"top": 1.0, "branches": [
         {"id": 1, "parent": None, "birth": 1.0, "death": 0.0, "mass": 1.0, "z": None, "kept": True,
          "label": 0, "profile": [[1.0, 0.1], [0.6, 0.3], [0.5, 0.6], [0.0, 1.0]]},
@@ -169,7 +169,7 @@ def test_narrow_hills_are_widened():
     assert slots[0].end == pytest.approx(4.0)
 
 
-def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
+def test_the_largest_clusters_and_the_clearest_other_hills_are_drawn():
     shown = levels.drawn_hills(hills(TREES["birch"]))
     assert len(shown) == levels.HILLS.max_clusters
     kept = {hill.id for hill in shown}
@@ -192,7 +192,7 @@ def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
     assert "151 weaker hills are not drawn." in page_text(report)
 
 
-def test_clusters_inside_a_weak_hill_are_joined_with_what_it_stands_on():
+def test_clusters_inside_a_weak_hill_join_its_parent():
     tree = copy.deepcopy(TREES["chain"])
     tree["branches"][1] |= {"kept": False, "label": None}
     joins = levels._joins(hills(tree))
@@ -204,10 +204,10 @@ def test_clusters_inside_a_weak_hill_are_joined_with_what_it_stands_on():
 
 @pytest.mark.parametrize("change", [{"profile": []}, {"profile": [[0.5, 0.1]]}, {"z": -1e300}])
 @pytest.mark.parametrize("which", [0, 1])
-def test_branches_with_little_to_draw(change, which):
+def test_branches_with_an_odd_profile_or_z_are_drawn(change, which):
     tree = copy.deepcopy(TREES["two"])
     tree["branches"][which] |= change
     svg = svg_of(tree)
     assert {"0", "1"} <= set(texts(svg))
     assert "nan" not in svg
-    assert_texts_lie_apart(draw(tree))
+    assert_no_overlap(draw(tree))

@@ -1,4 +1,4 @@
-"""What the drawings of a history show."""
+"""The figures of a history."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def night(day: int, **facts) -> Night:
     return Night(job="shop", date=date, output=f"/out/{date}", **{"run_id": "r", **facts})
 
 
-def test_a_measure_that_a_night_has_is_drawn():
+def test_only_measures_with_values_are_drawn():
     told = [night(1, rows=600, clusters=3), night(2, rows=650, clusters=3, moved=0.1)]
     drawn = texts(figures.trends(told))
     names = [name for name, _, _ in figures.MEASURES]
@@ -22,7 +22,7 @@ def test_a_measure_that_a_night_has_is_drawn():
     assert [one for one in drawn if one.startswith("2026")] == ["2026-11-01", "2026-11-02"]
 
 
-def test_a_cluster_has_its_id_in_the_river_where_it_is_wide():
+def test_wide_bands_have_their_id():
     told = [night(d, sizes={0: 500, 7: 400, 9: 10 if d < 5 else 600}) for d in range(1, 9)]
     drawn = texts(figures.river(told))
     assert {"0", "7", "9"} <= set(drawn)
@@ -32,7 +32,7 @@ def test_a_cluster_has_its_id_in_the_river_where_it_is_wide():
 
 
 @pytest.mark.parametrize("n_nights", [1, 2, 3, 30])
-def test_names_of_the_job_are_in_the_river_where_there_is_room(n_nights):
+def test_wide_bands_have_the_name_given_by_the_job(n_nights):
     names = {0: "regulars", 7: "rare buyers from abroad", 9: "guests"}
     sizes = {0: 500, 7: 400, 9: 30}
     told = [night(d, sizes=sizes, names=names) for d in range(1, n_nights + 1)]
@@ -54,7 +54,7 @@ def test_a_name_lies_inside_its_band():
     assert figures._place(days, low, low + 0.2, [], 0.4) is None
 
 
-def test_the_largest_now_and_of_all_nights_have_bands():
+def test_bands_are_the_largest_clusters_last_night_and_overall():
     sizes = {one: 100 + one for one in range(20)}
     told = [night(day, sizes=sizes) for day in range(1, 9)]
     odd = night(9, sizes=dict.fromkeys(range(50, 60), 1000))
@@ -67,8 +67,8 @@ def test_the_largest_now_and_of_all_nights_have_bands():
     assert len(found) == 2 * half
 
 
-def test_an_id_is_written_where_its_band_is_wide_all_along_it():
-    """A band that is widest on one night, or steep, has its id elsewhere."""
+def test_an_id_is_written_where_its_band_is_wide_for_several_nights():
+    """The widest night does not count if the band is narrow around it, or steep."""
     days = np.arange(365.0)
     low, high = np.full(365, 0.2), np.full(365, 0.3)
     high[100] = 0.9

@@ -27,7 +27,7 @@ def test_every_split_and_cluster_of_a_small_tree_is_drawn():
     ])  # fmt: skip
 
 
-def test_directions_fit_their_room():
+def test_directions_are_cut_to_their_room():
     terms = typed_nodes(make_nodes(2))[0].direction
     assert tree.direction(terms) == "−0.81 width − 0.41 height − 0.27 depth"
     assert tree.direction(terms, others=1).endswith(" − 0.27 depth …")
@@ -48,7 +48,7 @@ def test_directions_fit_their_room():
         (1, 1, "elbow", "1 cluster, at the elbow: 100 % left", 1),
     ],
 )
-def test_chosen_number_of_clusters_is_marked(chosen, longest, by, expected, end):
+def test_the_chosen_number_of_clusters_is_marked(chosen, longest, by, expected, end):
     clusters = list(range(1, longest + 1))
     shares = [1 / k for k in clusters]
     curve = Curve(clusters=clusters, share=shares, chosen=chosen, by=by)
@@ -76,7 +76,7 @@ def test_the_most_important_splits_are_drawn():
         {"split": 50.0, "direction": [], "others": 0},
     ],
 )
-def test_little_to_draw(change):
+def test_a_split_with_few_or_odd_values_is_drawn(change):
     nodes = make_nodes(2)
     nodes[0] |= change
     drawn = drawn_tree(nodes)

@@ -24,7 +24,7 @@ def test_each_view_has_its_name():
     assert "graph of near rows · this run 3 mixture of normals and categories 4" in text
 
 
-def test_clusters_that_are_divided_and_joined():
+def test_divided_and_joined_clusters_are_listed():
     text = said([[90, 0, 10], [95, 5, 0], [0, 60, 40]], 3)
     assert "up to an adjusted Rand index of 0.8, in about 62 of 100 cases, and" in text
     assert "one in about 25: 3 clusters (mixture of normals and categories)." in text
@@ -32,22 +32,22 @@ def test_clusters_that_are_divided_and_joined():
     assert "It joins clusters 0 and 1." in text
 
 
-def test_borders_that_move():
+def test_an_answer_that_only_moves_borders():
     assert "It moves rows across the borders of clusters." in said([[90, 10], [10, 90]], 2)
 
 
-def test_one_cluster_is_an_answer_too():
+def test_an_answer_of_one_cluster():
     text = said([[5], [5]], 1)
     assert "another one in about 25: 1 cluster (" in text
     assert "joins" not in text
     assert "Rand index of both" not in text
 
 
-def test_an_answer_between_others_may_be_less_probable_than_one_of_them():
+def test_a_more_probable_other_answer_is_explained():
     sentence = "The published one agrees best with the answers of all samples, on average."
     assert sentence in said([[90, 10], [10, 90]], 2, 0.63)
     assert sentence not in said([[90, 10], [10, 90]], 2, 0.25)
 
 
-def test_an_answer_that_hardly_any_sample_has():
+def test_an_improbable_other_answer():
     assert "and another one in fewer than 1: 2 clusters (" in said([[90, 10], [10, 90]], 2, 0.001)

@@ -28,7 +28,7 @@ BAR = re.compile(
 
 
 def first_bars(report):
-    """Return the bars of the first column of the first card: of the cluster, and of others."""
+    """Return the bars of the first card's first column: the cluster's and all others'."""
     return [Bar(*map(float, one)) for one in BAR.findall(rendered(report))[:2]]
 
 
@@ -63,7 +63,7 @@ def test_bars_lie_within_the_drawing():
     assert other.width > 10 * own.width
 
 
-def test_a_value_of_categories_is_told_by_its_shares():
+def test_a_category_is_described_by_shares():
     report = with_profiles(2)
     assert "For a category" not in page_text(report)
     columns = report["profiles"]["clusters"][0]["columns"]
@@ -87,7 +87,7 @@ def test_a_flag_alone_does_not_name_a_cluster():
     assert "1: high width · 750 rows" in text
 
 
-def test_names_stand_in_the_table_of_sizes_and_lead_to_profiles():
+def test_the_table_of_sizes_has_names_and_links_to_profiles():
     report = make_report(3) | {"profiles": make_profiles([0, 2])}
     html = rendered(report)
     assert Page(html).text.count("width 1 or more") >= 2
@@ -103,7 +103,7 @@ def test_a_cluster_that_no_column_sets_apart():
     assert "No single column sets it apart. A typical row Row 3" in text
 
 
-def test_names_are_text_and_may_break_after_lines():
+def test_names_are_escaped_and_may_break_after_underscores():
     html = rendered(with_profiles(2) | {"profiles": make_profiles([0, 1], "<b>_width")})
     assert '<div class="name">&lt;b&gt;_<wbr>width</div>' in html
 
@@ -138,7 +138,7 @@ def test_reasons_of_every_kind_of_model(outliers, heading, cluster):
     assert ("Cluster sizes" in text) != bool(outliers.get("only"))
 
 
-def test_without_rows_far_out_there_is_no_section():
+def test_without_outliers_there_is_no_section():
     report = make_report()
     report["reasons"] = {"leading": [], "farthest": []}
     headings = re.findall(r"<h2>(.*?)</h2>", rendered(report))
@@ -174,25 +174,25 @@ def row_of(column):
     return Page(row).text.replace("\u00a0", " "), re.findall(r'<td class="n(.*?)"', row)
 
 
-def test_a_number_has_its_medians():
+def test_cells_of_a_number_are_medians():
     text, sides = row_of(AGE)
     assert text == "age 6.7 % missing 34 30 to 40; 1.0 % missing 58 50 to 63; 18.0 % missing"
     assert sides == [" cell low", " cell high"]
     assert 'style="--a:0.80" data-v="2.957">34<' in rendered(with_columns(AGE))
 
 
-def test_a_flag_has_the_share_of_its_affirmative_level():
+def test_cells_of_a_flag_are_shares_of_its_affirmative_level():
     text, sides = row_of(PREMIUM)
     assert text == "premium yes 35.0 % 33.8 %"
     assert sides == ["", ""]
 
 
-def test_values_that_were_filled_in_are_marked():
+def test_columns_with_filled_values_are_marked():
     text = page_text(with_columns(AGE | {"filled": 41.0}))
     assert "age 6.7 % missing, filled with 41" in text
 
 
-def test_columns_that_are_no_features_come_last_with_a_row_for_each_level():
+def test_columns_that_are_not_features_come_last():
     levels = {"levels": ["DE", "<b>FR", "IT"], "rows": [[8, 1, 1], [1, 8, 1]]}
     report = with_columns(COUNTRY | levels, AGE)
     html, text = rendered(report), page_text(report)
@@ -202,14 +202,14 @@ def test_columns_that_are_no_features_come_last_with_a_row_for_each_level():
     assert "<b>FR" not in html
 
 
-def test_cells_have_numbers_that_put_two_clusters_side_by_side():
+def test_cells_have_the_numbers_by_which_two_clusters_are_compared():
     html = rendered(with_columns(AGE, PREMIUM))
     values = [float(v) for v in re.findall(r'data-v="([^"]+)"', html)]
     assert values[1] - values[0] == pytest.approx(24 / 11.5, rel=1e-3)
     assert values[2:] == [0.35, 0.338]
 
 
-def test_one_cluster_is_compared_with_none_but_its_columns_are_listed():
+def test_one_cluster_has_a_list_of_columns_but_no_comparison():
     one = AGE | {"quartiles": [[30.0, 34.0, 40.0]], "leaning": [0.0], "absent": [100]}
     report = make_report(1) | {
         "columns": {"label": [0], "size": [1500], "sample": 900, "columns": [one]}
@@ -220,7 +220,7 @@ def test_one_cluster_is_compared_with_none_but_its_columns_are_listed():
     assert "carries the division" not in text
 
 
-def test_the_list_says_which_columns_carry_the_division_and_which_say_nothing():
+def test_the_list_names_informative_and_uninformative_columns():
     text = page_text(with_columns(PREMIUM, AGE, COUNTRY))
     assert "Columns age carries the division. premium says nothing about it. Column" in text
     assert "age count, logarithm whole numbers 6.7 % 41 % premium binary nothing" in text

@@ -6,7 +6,7 @@ from tests.report.reports import make_levels_report, make_report, page_text, ren
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_place_on_the_page():
+def test_order_of_the_sections():
     report = make_levels_report("r15", doubts=["The models hardly agree.", "Try iMDH."])
     report["warnings"] = ["max_iter was reached"]
     html = rendered(report)
@@ -21,7 +21,7 @@ def test_place_on_the_page():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_candidates_answers_and_models():
+def test_tables_of_candidates_granularities_and_models():
     report = make_levels_report("spiral")
     html, text = rendered(report), page_text(report)
     assert "1 90.0 % 1.5 % 25.0 % – 2 90.0 % 3.0 % 37.5 % 6.0 3 90.0 % 4.5 % 75.0 % 4.0 4" in text
@@ -38,7 +38,7 @@ def test_candidates_answers_and_models():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_granularities_that_agree_are_one_sentence():
+def test_equal_granularities_are_one_sentence():
     report = make_levels_report()
     for row in report["levels"]["granularity"]:
         row["n_clusters"] = 3
@@ -49,7 +49,7 @@ def test_granularities_that_agree_are_one_sentence():
     assert "ranularit" not in page_text(report)
 
 
-def test_every_model_of_a_large_vote_is_listed_with_the_components_it_sees():
+def test_every_model_is_listed_with_its_components():
     report = make_levels_report("r15")
     models = [
         {"gamma": 2.0, "C": 2.0, "n_components": 40 + i, "n_support_vectors": 200, "n_splits": 7,

@@ -51,7 +51,7 @@ def with_trust(chance, support, z=4.0, **parameters):
         (0.02, 0.7, 1.5, "another sample gives the same groups with a chance of only 2.0 %"),
     ],
 )
-def test_no_clear_clusters(chance, support, z, doubt):
+def test_no_reliable_clusters(chance, support, z, doubt):
     assert said(with_trust(chance, support, z)) == (
         "No reliable clusters in 1,500 rows: the labels are a best guess with 3 groups, but "
         f"{doubt}; 2.1 % of the rows lie outside every cluster."
@@ -69,13 +69,13 @@ def test_no_clear_clusters(chance, support, z, doubt):
         (0.02, None, 1.0, 98),
     ],
 )
-def test_clusters_that_may_be_real(chance, support, z, cases):
+def test_clusters_that_another_sample_may_not_have(chance, support, z, cases):
     other = f", but another sample has other clusters in about {cases} of 100 cases"
     begin = f"3 clusters in 1,500 rows{other if cases else ''}; 2.1 %"
     assert said(with_trust(chance, support, z)).startswith(begin)
 
 
-def test_a_number_that_was_asked_for_is_not_in_doubt():
+def test_a_given_number_of_clusters_is_not_in_doubt():
     report = with_trust(0.01, 0.1, 1.0, n_clusters=3)
     assert said(report).startswith("3 clusters, as asked for, in 1,500 rows; ")
     report["model"]["parameters"]["n_clusters"] = 4
@@ -86,7 +86,7 @@ def test_a_number_that_was_asked_for_is_not_in_doubt():
     ("chance", "clause"),
     [(0.28, ", but another sample has several in about 72 of 100 cases"), (0.5, "")],
 )
-def test_one_cluster_that_another_sample_would_divide(chance, clause):
+def test_one_cluster_that_other_samples_divide(chance, clause):
     report = make_levels_report("one")
     report["model"]["fitted"] |= {"agreement": chance, "support": 0.0}
     assert said(report).startswith(f"1 cluster in 1,500 rows{clause}; ")
@@ -107,7 +107,7 @@ def test_one_cluster_that_another_sample_would_divide(chance, clause):
         ({9: 1.0, 12: 0.9}, "No reliable clusters", ", but"),
     ],
 )
-def test_many_clusters_of_unsure_number(candidates, head, others):
+def test_probably_many_small_clusters(candidates, head, others):
     report = with_trust(0.0, 0.1)
     row = report["levels"]["candidates"][0]
     report["levels"]["candidates"] = [
@@ -139,12 +139,12 @@ def with_other(n_clusters, chance):
         (3, 0.4, ""),
     ],
 )
-def test_another_answer_that_is_nearly_as_good(n_clusters, chance, doubt):
+def test_another_answer_that_is_nearly_as_probable(n_clusters, chance, doubt):
     report = with_other(n_clusters, chance)
     assert said(report) == f"3 clusters in 1,500 rows{doubt}; no row lies outside every cluster."
 
 
-def test_clusters_that_overlap_are_a_doubt_behind_all_others():
+def test_overlap_is_the_weakest_doubt():
     report = with_other(4, 0.0)
     report["choice"]["overlap"] = 0.123
     clause = ", but they overlap: about 12.3 % of the rows may belong to another cluster;"

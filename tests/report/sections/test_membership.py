@@ -1,4 +1,4 @@
-"""What the page says of how sure rows are of their clusters."""
+"""The section on memberships."""
 
 from distsvc.report.content.parts import MembershipPart
 from distsvc.report.figures import clusters as figures

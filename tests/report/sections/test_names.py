@@ -1,4 +1,4 @@
-"""Names of clusters in words: high and low, categories, and what tells like ones apart."""
+"""Names of clusters: high and low, categories, and words that make names unique."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_two_columns_make_a_name():
     }
 
 
-def test_like_names_have_more_columns_and_then_numbers():
+def test_equal_names_get_more_columns_then_ranges():
     far, near = column(inside=20.0, low=18.0, high=25.0), column(inside=9.0, low=8.0, high=10.0)
     other = column("errors"), column("rows"), column("errors", low=None, high=1.0, inside=0.0)
     found = names([
@@ -93,7 +93,7 @@ def test_a_high_cluster_gets_a_range_if_another_one_is_higher():
     }
 
 
-def test_like_frequencies_are_told_in_percent():
+def test_equal_names_by_frequency_get_percentages():
     often, less = (
         column("log(share(city))", inside=value, outside=(-3.0, -2.0, -1.9))
         for value in (-0.5, -1.0)
@@ -105,7 +105,7 @@ def test_like_frequencies_are_told_in_percent():
     ]
 
 
-def test_the_same_words_in_another_order_are_no_other_name():
+def test_the_same_words_in_another_order_are_the_same_name():
     rows = column("rows")
     found = names([profile(0, column(), rows, column("errors")), profile(1, rows, column())])
     assert found[0] == "high bytes, high rows, high errors"

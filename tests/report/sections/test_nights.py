@@ -38,7 +38,7 @@ def drawing(html):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_run_alone_has_none_of_it():
+def test_a_run_without_lineage_has_no_such_sections():
     html = rendered(make_report())
     assert headings(html) == []
     for word in ('class="held', "measured", "Jaccard"):
@@ -57,7 +57,7 @@ def test_each_part_has_its_heading(part, heading):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_held_is_said_first():
+def test_a_held_run_begins_with_the_failed_check():
     report = make_night_report(checks=("passed", "failed"))
     text = page_text(report)
     first = (
@@ -70,7 +70,7 @@ def test_held_is_said_first():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_all_that_failed_is_said_first():
+def test_a_held_run_begins_with_all_failed_checks():
     report = make_night_report(checks=("failed", "warned"))
     report["checks"].append(make_check("min_rows", "failed", "900 rows, at least 1,000 expected"))
     text = page_text(report)
@@ -79,7 +79,7 @@ def test_all_that_failed_is_said_first():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_nothing_is_held_without_a_failure():
+def test_a_run_without_failed_checks_is_not_held():
     html = rendered(make_night_report(checks=("passed", "warned", "not measured")))
     assert "Held back" not in html
     report = make_night_report(checks=("failed",)) | {"held": False}
@@ -87,7 +87,7 @@ def test_nothing_is_held_without_a_failure():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_checks_that_failed_come_first_in_their_table():
+def test_failed_checks_come_first_in_the_table():
     report = make_night_report(checks=("passed", "not measured", "warned", "failed"))
     html = rendered(report)
     states = re.findall(r'class="state (\S+)">(.*?)<', html)
@@ -97,7 +97,7 @@ def test_checks_that_failed_come_first_in_their_table():
     assert "Check Result The index is 0.1 max_drift passed" in page_text(report)
 
 
-def test_who_went_where():
+def test_a_lineage_in_words_as_a_table_and_as_a_figure():
     report = make_night_report()
     html, text = rendered(report), page_text(report)
     assert "Ids continue those of the run r-0731 , published at out/2026-07-31 ." in text
@@ -150,7 +150,7 @@ def test_a_model_of_another_run_labelled_the_rows():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_ids_begin_where_nothing_was_published():
+def test_ids_begin_if_nothing_is_published_before():
     lineage = make_lineage() | {
         "path": None, "run_id": None, "moves": None, "rows": 0, "moved": None,
         "not_published": "out/<b>", "clusters": [make_story(k, "appeared", 0, 500) for k in "012"],
@@ -164,7 +164,7 @@ def test_ids_begin_where_nothing_was_published():
 
 
 @pytest.mark.parametrize("rows", [[], [0, 0], [3]], ids=["nothing", "no rows", "one"])
-def test_nothing_to_draw(rows):
+def test_fewer_than_two_clusters_have_no_figure(rows):
     moved = {"before": [0, 1][: len(rows)], "after": [5, 6][: len(rows)], "rows": rows}
     report = make_night_report()
     report["lineage"]["moves"] = moved
@@ -178,7 +178,7 @@ def flow_of(rows, before=None, after=None):
     return figures.flow(Moves(**make_moves(before, after, np.array(rows))))
 
 
-def test_what_moved_is_drawn_before_what_is_large():
+def test_clusters_with_moved_rows_are_drawn_before_larger_ones():
     n = 60
     rows = [[1000 + i if i == j else 0 for j in range(n)] for i in range(n)]
     rows[3][3], rows[3][7] = 0, 10

@@ -15,7 +15,7 @@ def test_sections_with_and_without_a_tree():
         assert f"<h2>{heading}</h2>" not in without
 
 
-def test_no_split_is_said_in_words():
+def test_a_tree_without_splits():
     report = make_tree_report(1)
     report["tree"]["rules"] = [{"label": 0, "conditions": []}]
     html = rendered(report)
@@ -27,14 +27,14 @@ def test_no_split_is_said_in_words():
     assert 'aria-label="The tree of splits"' not in html
 
 
-def test_splits_that_are_not_drawn_are_counted():
+def test_the_caption_counts_drawn_splits():
     text = page_text(make_tree_report(40))
     assert "The first 11 of 39 splits are drawn" in text
     assert "The 39 splits in numbers" in text
     assert "splits are drawn" not in page_text(make_tree_report(12))
 
 
-def test_a_cut_curve_is_said_to_go_on():
+def test_the_caption_says_where_a_cut_curve_ends():
     assert "The curve goes on to 128 clusters." in page_text(make_tree_report(3))
     assert "The curve goes on" not in page_text(make_tree_report(3, longest=30))
     report = make_tree_report(3)
@@ -42,13 +42,13 @@ def test_a_cut_curve_is_said_to_go_on():
     assert "Why 3 clusters" not in page_text(report)
 
 
-def test_rules_are_chains_and_fold_away():
+def test_rules_are_chains_of_conditions_and_fold_away():
     assert "0 33.3 % 0.81 width + … < 0 and height ≥ 2 1 33.3 %" in page_text(make_tree_report(3))
     assert "<details><summary>20 more rules</summary>" in rendered(make_tree_report(40))
     assert " more rules</summary>" not in rendered(make_tree_report(20))
 
 
-def test_colours_are_those_of_the_page():
+def test_figure_and_page_have_the_same_colours():
     report = make_tree_report(3)
     report["clusters"].reverse()
     html = rendered(report)
