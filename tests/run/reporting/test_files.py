@@ -105,13 +105,6 @@ def test_a_small_table_has_its_labels_in_the_page(shop, monkeypatch):
     assert "data:text/csv" not in (shop.out(SECOND) / "report.html").read_text()
 
 
-def test_the_page_states_the_limit_of_the_code():
-    from distsvc.report.formats import TEMPLATES
-
-    text = (TEMPLATES / "parts/rows.html").read_text()
-    assert f"at most {files.PAGE_LIMITS.listed_rows:,} rows" in text
-
-
 def clusters_of(out):
     """Return the columns of the only table of clusters."""
     [file] = out.glob("report/*/clusters.parquet")
