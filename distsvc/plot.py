@@ -200,7 +200,7 @@ def _cluster_rows(labels: np.ndarray, counts: np.ndarray) -> list[ClusterRow]:
 def _parts_of_fit(
     model: Any,
 ) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
-    """Return the parts of a fitted estimator's tree, and its clusters."""
+    """Return a fitted estimator's level tree and tree of splits, if any, and its clusters."""
     from distsvc.models.automatic.engine import AutomaticEngine
     from distsvc.models.bases.passes import ClusterEstimator
     from distsvc.models.hyperplanes.engine import TreeEngine

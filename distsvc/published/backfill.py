@@ -1,4 +1,4 @@
-"""The same job for every day of a range, the oldest first."""
+"""Run a job for every day of a range, the oldest first."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def publish_commands(
 def _jobs(
     job_of: Callable[[str], Job], first: datetime.date, last: datetime.date
 ) -> dict[str, Job]:
-    """Return the jobs by day; each has an output of its own."""
+    """Return the jobs by day; raise `JobFileError` if two days have the same output."""
     count = (last - first).days + 1
     days = [first + datetime.timedelta(number) for number in range(count)]
     if count == 1:  # a second day, only to compare outputs

@@ -92,7 +92,7 @@ class Model:
         self.algorithm, self.parameters = model.algorithm, model.parameters
         self.ids, self.n_clusters = labeller.ids, n_clusters
         names = published_names(type(labeller.rule), self._output)
-        self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
+        self.published = pa.schema([(one.name, one.type) for one in published_columns(names)])
 
     @classmethod
     def read(cls, folder: Path) -> Model:

@@ -77,7 +77,7 @@ def run_job(
         comparison = compare_and_check(run, job, previous, labelled, learned.facts, context.notes)
         write_moves(run, previous, labelled.counts, progress)
         for check in comparison.checks:
-            progress.event("check", **check.told())
+            progress.event("check", **check.event_fields())
         report = write_report(
             run, job, learned, labelled, comparison, command, progress, memory.part()
         )

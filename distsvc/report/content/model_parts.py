@@ -11,9 +11,9 @@ from distsvc.report.content.parts import (
     Known,
     Label,
     Number,
+    OmitDefault,
     ReportPart,
     Size,
-    Unsaid,
 )
 
 Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
@@ -122,7 +122,7 @@ class ClusterRule(ReportPart):
 
     label: Label
     conditions: list[str]
-    whole: Unsaid[list[str]] = Field(default=[])
+    whole: OmitDefault[list[str]] = Field(default=[])
 
 
 class TreePart(ReportPart):
@@ -166,7 +166,7 @@ class Branch(ReportPart):
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the page draws the branch as a cluster; the root is drawn in any case."""
+        """Whether the page draws the branch as a cluster; the root always counts as one."""
         return self.kept or self.parent is None
 
 
@@ -312,6 +312,6 @@ class ChoicePart(ReportPart):
 
     why: str
     considered: list[Considered]
-    likeness: Unsaid[Known] = None
-    alternative: Unsaid[AlternativePart | None] = None
-    overlap: Unsaid[Known] = None
+    likeness: OmitDefault[Known] = None
+    alternative: OmitDefault[AlternativePart | None] = None
+    overlap: OmitDefault[Known] = None

@@ -51,9 +51,9 @@ Finite = Annotated[float, BeforeValidator(_finite)]
 """A finite number; None, NaN and infinity read as 0."""
 
 
-_UNSAID = "unsaid"
+_OMITTED = "omitted"
 Value = TypeVar("Value")
-Unsaid = Annotated[Value, _UNSAID]
+OmitDefault = Annotated[Value, _OMITTED]
 """A field that is left out of the JSON if it has its default value."""
 
 
@@ -61,11 +61,11 @@ class ReportPart(Form):
     """A part of the report."""
 
     @model_serializer(mode="wrap")
-    def _said(self, dump: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         fields = type(self).model_fields.items()
-        unsaid = {name: field.default for name, field in fields if _UNSAID in field.metadata}
-        left_out = {name for name, default in unsaid.items() if getattr(self, name) == default}
-        return {name: value for name, value in dump(self).items() if name not in left_out}
+        defaults = {name: field.default for name, field in fields if _OMITTED in field.metadata}
+        omitted = {name for name, default in defaults.items() if getattr(self, name) == default}
+        return {name: value for name, value in dump(self).items() if name not in omitted}
 
 
 Some = TypeVar("Some", bound=ReportPart)
@@ -113,7 +113,7 @@ class CheckPart(ReportPart):
         """The words without the name of the check."""
         return self.words.removeprefix(f"{self.name}: ")
 
-    def told(self) -> dict[str, object]:
+    def event_fields(self) -> dict[str, object]:
         """Return the outcome as fields of an event."""
         fields = {"check": self.name, "state": self.state, "level": self.level}
         return fields | {"found": self.found, "limit": self.limit}
@@ -212,7 +212,7 @@ class ColumnDrift(ReportPart):
     index: Number
     missing_before: Number
     missing_after: Number
-    factor: Unsaid[Known] = None
+    factor: OmitDefault[Known] = None
 
     @property
     def times(self) -> str:
@@ -248,7 +248,7 @@ class DriftPart(ReportPart):
 
 
 class LeadingColumn(ReportPart):
-    """A column, and the number of outliers whose first reason is this column."""
+    """A column, and the number of rows whose first reason is this column."""
 
     column: str
     rows: Size
@@ -265,32 +265,32 @@ class Reason(ReportPart):
     column: str
     share: Number
     value: Known = None
-    typical: Unsaid[Known] = None
-    unit: Unsaid[str] = ""
-    width: Unsaid[Size | None] = None
-    held: Unsaid[Known] = None
+    typical: OmitDefault[Known] = None
+    unit: OmitDefault[str] = ""
+    width: OmitDefault[Size | None] = None
+    held: OmitDefault[Known] = None
 
 
 class FarRow(ReportPart):
     """A row by its number and id, its score, its cluster and the heaviest reasons."""
 
     row: Size
-    id: Unsaid[str | None] = None
+    id: OmitDefault[str | None] = None
     score: Number
-    label: Unsaid[Label | None] = None
+    label: OmitDefault[Label | None] = None
     reasons: list[Reason]
 
 
 class ReasonsPart(ReportPart):
     """Reasons of outliers, or of rows near a border.
 
-    `leading` are the columns that are most often a row's first reason. `counted` is the number of
-    sampled rows among which they are counted; None if all rows are. `farthest` are single rows.
+    `leading` are the columns that are most often a row's first reason, among `counted` sampled rows
+    (None: among all rows). `farthest` are the rows with the lowest scores.
     """
 
     leading: list[LeadingColumn]
     farthest: list[FarRow]
-    counted: Unsaid[Size | None] = None
+    counted: OmitDefault[Size | None] = None
 
 
 class MembershipPart(ReportPart):
@@ -342,8 +342,8 @@ class ProfileColumn(ReportPart):
     high: Known
     inside: Spread
     outside: Spread
-    present: Unsaid[bool | None] = None
-    unit: Unsaid[str] = ""
+    present: OmitDefault[bool | None] = None
+    unit: OmitDefault[str] = ""
 
     @property
     def width(self) -> float:
@@ -360,7 +360,7 @@ class TypicalRow(ReportPart):
     """A row by its number and id, with its values in the columns of a profile."""
 
     row: Size
-    id: Unsaid[str | None] = None
+    id: OmitDefault[str | None] = None
     values: list[Known]
 
 
@@ -407,21 +407,21 @@ class ColumnPart(ReportPart):
 
     column: str
     kind: str
-    scale: Unsaid[str] = ""
-    reason: Unsaid[str] = ""
-    feature: Unsaid[bool] = True
-    missing: Unsaid[Size] = 0
-    explained: Unsaid[Known] = None
-    levels: Unsaid[list[str]] = Field(default=[])
-    rows: Unsaid[list[list[Size]]] = Field(default=[])
-    sampled: Unsaid[bool] = False
-    quartiles: Unsaid[list[Annotated[list[Known], Field(min_length=3, max_length=3)]]] = Field(
+    scale: OmitDefault[str] = ""
+    reason: OmitDefault[str] = ""
+    feature: OmitDefault[bool] = True
+    missing: OmitDefault[Size] = 0
+    explained: OmitDefault[Known] = None
+    levels: OmitDefault[list[str]] = Field(default=[])
+    rows: OmitDefault[list[list[Size]]] = Field(default=[])
+    sampled: OmitDefault[bool] = False
+    quartiles: OmitDefault[list[Annotated[list[Known], Field(min_length=3, max_length=3)]]] = Field(
         default=[]
     )
-    leaning: Unsaid[list[Number]] = Field(default=[])
-    absent: Unsaid[list[Size]] = Field(default=[])
-    filled: Unsaid[Known] = None
-    unit: Unsaid[str] = ""
+    leaning: OmitDefault[list[Number]] = Field(default=[])
+    absent: OmitDefault[list[Size]] = Field(default=[])
+    filled: OmitDefault[Known] = None
+    unit: OmitDefault[str] = ""
 
     @property
     def explained_share(self) -> float:
@@ -439,7 +439,7 @@ class ColumnsPart(ReportPart):
     size: list[Size]
     sample: Size
     columns: list[ColumnPart]
-    n_hidden: Unsaid[Size] = 0
+    n_hidden: OmitDefault[Size] = 0
 
 
 class ProfilesPart(ReportPart):
@@ -456,4 +456,4 @@ class RowsPart(ReportPart):
     """
 
     query: str
-    csv: Unsaid[str] = ""
+    csv: OmitDefault[str] = ""

@@ -24,14 +24,13 @@ from distsvc.report.content.parts import (
     LineagePart,
     MembershipPart,
     Number,
+    OmitDefault,
     ProfilesPart,
     ReasonsPart,
     ReferencePart,
     ReportPart,
     RowsPart,
     Size,
-    Unsaid,
-    relabel,
 )
 
 Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
@@ -51,10 +50,10 @@ class InputPart(ReportPart):
     n_rows_read: Size
     n_features: Size
     columns: list[str]
-    state: Unsaid[str] = ""
-    id: Unsaid[str | None] = None
-    left_out: Unsaid[dict[str, str]] = Field(default={})
-    missing: Unsaid[dict[str, Size]] = Field(default={})
+    state: OmitDefault[str] = ""
+    id: OmitDefault[str | None] = None
+    left_out: OmitDefault[dict[str, str]] = Field(default={})
+    missing: OmitDefault[dict[str, Size]] = Field(default={})
 
     @property
     def shown_path(self) -> str:
@@ -82,7 +81,7 @@ class ClusterRow(ReportPart):
 
     @property
     def is_outside(self) -> bool:
-        """Whether most rows of the cluster are outliers: it is small and far from the others."""
+        """Whether most rows of the cluster are outliers."""
         return 2 * self.outliers > self.rows
 
 
@@ -95,9 +94,9 @@ class OutlierPart(ReportPart):
 
     rows: Size
     share: Number
-    defined: Unsaid[bool] = True
-    only: Unsaid[bool] = False
-    meaning: Unsaid[str] = ""
+    defined: OmitDefault[bool] = True
+    only: OmitDefault[bool] = False
+    meaning: OmitDefault[str] = ""
 
 
 class ScoreHistogram(ReportPart):
@@ -109,9 +108,9 @@ class ScoreHistogram(ReportPart):
 
     edges: list[Drawn]
     counts: list[Size]
-    heading: Unsaid[str] = "Inside or outside"
-    title: Unsaid[str] = ""
-    boundary: Unsaid[Number | None] = 0.0
+    heading: OmitDefault[str] = "Inside or outside"
+    title: OmitDefault[str] = ""
+    boundary: OmitDefault[Number | None] = 0.0
 
 
 class Sample(ReportPart):
@@ -126,9 +125,9 @@ class Sample(ReportPart):
 
     kind: Literal["columns", "single", "pca", "clusters"]
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
-    explained: Unsaid[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
-    beyond: Unsaid[Size] = 0
-    filled: Unsaid[Size] = 0
+    explained: OmitDefault[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
+    beyond: OmitDefault[Size] = 0
+    filled: OmitDefault[Size] = 0
     label: list[Label]
     outlier: list[bool]
     x: list[Number]
@@ -140,11 +139,11 @@ class IndexValue(ReportPart):
 
     value: Known
     rows: Size | None = None
-    error: Unsaid[Known] = None
+    error: OmitDefault[Known] = None
 
 
 class PhaseCost(ReportPart):
-    """The costs of a phase: seconds, rows, and peak memory in MB, each None if unknown."""
+    """The costs of a phase: its duration, its rows, and peak memory in MB; None if unknown."""
 
     name: str
     seconds: Cost
@@ -182,29 +181,29 @@ class Report(ReportPart):
     input: InputPart
     model: ModelPart
     clusters: list[ClusterRow]
-    names: Unsaid[dict[str, str]] = Field(default={})
+    names: OmitDefault[dict[str, str]] = Field(default={})
     outliers: OutlierPart
     score_histogram: ScoreHistogram
     warnings: list[str]
-    doubts: Unsaid[list[str]] = Field(default=[])
+    doubts: OmitDefault[list[str]] = Field(default=[])
     sample: Sample
-    picture: Unsaid[DomainPart | None] = None
-    tree: Unsaid[TreePart | None] = None
-    levels: Unsaid[LevelsPart | None] = None
-    choice: Unsaid[ChoicePart | None] = None
-    reasons: Unsaid[ReasonsPart | None] = None
-    profiles: Unsaid[ProfilesPart | None] = None
-    columns: Unsaid[ColumnsPart | None] = None
-    membership: Unsaid[MembershipPart | None] = None
-    rows: Unsaid[RowsPart | None] = None
-    indices: Unsaid[dict[str, IndexValue] | None] = None
-    forecast: Unsaid[ForecastPart | None] = None
-    lineage: Unsaid[LineagePart | None] = None
-    drift: Unsaid[DriftPart | None] = None
-    reference: Unsaid[ReferencePart | None] = None
+    picture: OmitDefault[DomainPart | None] = None
+    tree: OmitDefault[TreePart | None] = None
+    levels: OmitDefault[LevelsPart | None] = None
+    choice: OmitDefault[ChoicePart | None] = None
+    reasons: OmitDefault[ReasonsPart | None] = None
+    profiles: OmitDefault[ProfilesPart | None] = None
+    columns: OmitDefault[ColumnsPart | None] = None
+    membership: OmitDefault[MembershipPart | None] = None
+    rows: OmitDefault[RowsPart | None] = None
+    indices: OmitDefault[dict[str, IndexValue] | None] = None
+    forecast: OmitDefault[ForecastPart | None] = None
+    lineage: OmitDefault[LineagePart | None] = None
+    drift: OmitDefault[DriftPart | None] = None
+    reference: OmitDefault[ReferencePart | None] = None
     checks: list[CheckPart] = Field(default_factory=list)
-    held: Unsaid[bool] = False
-    publish_command: Unsaid[str | None] = None
+    held: OmitDefault[bool] = False
+    publish_command: OmitDefault[str | None] = None
     phases: list[PhaseCost]
     _was_there: bool = PrivateAttr(default=False)
 
@@ -229,10 +228,6 @@ class Report(ReportPart):
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
         """Return the report with the costs of phases."""
         return self.model_copy(update={"phases": list(phases)})
-
-    def with_ids(self, ids: Sequence[int]) -> Self:
-        """Return the report with the clusters' ids in place of their labels."""
-        return relabel(self, ids)
 
     @property
     def failed(self) -> list[CheckPart]:

@@ -126,16 +126,16 @@ def river(nights: Sequence[Night]) -> Figure:
     """
     figure = Figure(figsize=(FIGURE_WIDTH, NIGHTS.river), layout="constrained")
     axes = figure.add_subplot()
-    told = [night for night in nights if night.sizes]
-    days, ids = _days(told), bands(told)
-    shares = np.array([[n.sizes.get(i, 0) / sum(n.sizes.values()) for i in ids] for n in told])
+    sized = [night for night in nights if night.sizes]
+    days, ids = _days(sized), bands(sized)
+    shares = np.array([[n.sizes.get(i, 0) / sum(n.sizes.values()) for i in ids] for n in sized])
     rest = np.maximum(1.0 - shares.sum(axis=1), 0.0)
-    edges = np.column_stack([np.zeros(len(told)), np.cumsum(np.column_stack([shares, rest]), 1)])
+    edges = np.column_stack([np.zeros(len(sized)), np.cumsum(np.column_stack([shares, rest]), 1)])
     if len(days) == 1:
         days, edges = days[0] + np.array([-0.5, 0.5]), np.repeat(edges, 2, axis=0)
     taken: list[tuple[float, float]] = []
-    names = cluster_names(told)
-    stretch = (np.ptp(_days(told)) + 1.0) / np.ptp(days) / FIGURE_WIDTH  # from inches to a share
+    names = cluster_names(sized)
+    stretch = (np.ptp(_days(sized)) + 1.0) / np.ptp(days) / FIGURE_WIDTH  # from inches to a share
     for k in range(edges.shape[1] - 1):
         colour = COLOURS[k % len(COLOURS)] if k < len(ids) else GREY
         axes.fill_between(days, edges[:, k], edges[:, k + 1], color=colour, linewidth=0.4,
@@ -152,7 +152,7 @@ def river(nights: Sequence[Night]) -> Figure:
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
     axes.tick_params(labelsize=8.5, length=0)
-    _dates(axes, _days(told))
+    _dates(axes, _days(sized))
     return figure
 
 
@@ -287,7 +287,9 @@ def flow(moves: Moves) -> Flow:
             side[one] += n
             moved[one] += n if ids[0] != ids[1] else 0
     shown = _shown(sizes, moved)
-    before, after = ([*sorted(side.keys() & shown), *_rest(side, shown)] for side in sizes)
+    before, after = (
+        [*sorted(side.keys() & shown), *([None] if side.keys() - shown else [])] for side in sizes
+    )
     rows = np.zeros((len(before), len(after)))
     for one, other, n in pairs:
         i = before.index(one if one in shown else None)
@@ -316,11 +318,6 @@ def _shown(sizes: tuple[Counter[int], Counter[int]], moved: Counter[int]) -> set
         if all(len((shown | {one}) & side.keys()) <= FLOWS.max_clusters for side in sizes):
             shown.add(one)
     return shown
-
-
-def _rest(side: Counter[int], shown: set[int]) -> list[Id]:
-    """Return [None], which stands for the ids of a side that are not drawn, or [] if all are."""
-    return [None] if side.keys() - shown else []
 
 
 ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}

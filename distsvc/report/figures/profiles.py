@@ -28,8 +28,8 @@ def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
     """
     sizes, colours = {row.label: row for row in clusters}, cluster_colours(clusters)
     place = {label: rank for rank, label in enumerate(sizes)}
-    told = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
-    shown = [one for one in told if one.columns][:MAX_NAMED_CLUSTERS]
+    ordered = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
+    shown = [one for one in ordered if one.columns][:MAX_NAMED_CLUSTERS]
     heading = 0.42
     heights = [heading + 0.42 * len(one.columns) for one in shown] or [heading]
     figure = Figure(figsize=(FIGURE_WIDTH, sum(heights)), layout="constrained")
@@ -56,18 +56,18 @@ def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
     """Draw the bars of a column, and write their medians or shares."""
     inside, outside = column.inside, column.outside
     both = (inside, y + 0.17, colour), (outside, y - 0.2, GREY)
-    if column.present is not None:  # a value of categories: the share of the rows that have it
-        for of, at, shade in both:
-            _bar(axes, 0.0, of.share, None, at, shade)
+    if column.present is not None:  # a category: the share of the rows that have it
+        for rows, at, shade in both:
+            _bar(axes, 0.0, rows.share, None, at, shade)
         words = f"{percent(inside.share)} (others {percent(outside.share)})"
     else:
         low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
-        for of, at, shade in both:
+        for rows, at, shade in both:
             left, right, median = (
-                place_in_range(v, low, high) for v in (of.lower, of.upper, of.median)
+                place_in_range(v, low, high) for v in (rows.lower, rows.upper, rows.median)
             )
             _bar(axes, left, right, median, at, shade)
-        words = " (".join(measured(of.median, column.unit) for of in (inside, outside)) + ")"
+        words = " (".join(measured(rows.median, column.unit) for rows in (inside, outside)) + ")"
     axes.text(1.01, y, words, transform=axes.transData, va="center", fontsize=9, color=SOFT)
 
 

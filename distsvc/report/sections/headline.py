@@ -79,7 +79,7 @@ def why_unclear(report: Report) -> str:
 
     Clusters are doubtful if a quarter of the models or fewer agree. They are also doubtful if
     another sample would rarely give them and the weakest split may be chance (z < 2). The result is
-    empty if the job gave the number of clusters, and for older runs without `agreement`.
+    empty if the job gave the number of clusters, and for models without `levels` or `agreement`.
     """
     levels, facts = report.levels, report.model.fitted
     chance, support = facts.get("agreement"), facts.get("support")

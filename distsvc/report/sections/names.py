@@ -35,12 +35,12 @@ def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[in
     shown: dict[int, Sequence[ProfileColumn]] = {}
     waiting = list(found)
     for n_columns in columns:
-        said = {one.label: frozenset(map(words, one.columns[:n_columns])) for one in waiting}
-        times = Counter(said.values())
+        texts = {one.label: frozenset(map(words, one.columns[:n_columns])) for one in waiting}
+        times = Counter(texts.values())
         shown |= {
-            one.label: one.columns[:n_columns] for one in waiting if times[said[one.label]] == 1
+            one.label: one.columns[:n_columns] for one in waiting if times[texts[one.label]] == 1
         }
-        waiting = [one for one in waiting if times[said[one.label]] > 1]
+        waiting = [one for one in waiting if times[texts[one.label]] > 1]
     equal = {one.label: one.columns[: columns.start] for one in waiting}
     peers = [column for each in (shown | equal).values() for column in each]
     return {label: _name(each, peers) for label, each in shown.items()} | {

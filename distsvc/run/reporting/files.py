@@ -20,7 +20,7 @@ from distsvc.job.file import job_text
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.limits import PAGE_LIMITS
-from distsvc.report.content.parts import RowsPart
+from distsvc.report.content.parts import RowsPart, relabel
 from distsvc.report.content.report import (
     ClusterRow,
     ForecastPart,
@@ -231,7 +231,7 @@ def make_report(
         **parts,
         **learned.parts(run, rows),
     )
-    named = report.with_ids(labeller.ids.tolist())
+    named = relabel(report, labeller.ids.tolist())
     checks, largest = comparison.checks, named.clusters[0].label
     held = any(check.state == "failed" for check in checks)
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
