@@ -19,10 +19,7 @@ from distsvc.models.columns.density import (
     best_density,
     step_of,
 )
-
-BEND_FROM, BEND = 5.0, 0.25
-"""Mapped value beyond which growth is logarithmic, and the scale of the logarithm."""
-
+from distsvc.models.rows.scaling import ROBUST_BEND, ROBUST_LIMIT, compressed
 
 ON_GRID = 1e-6
 """Maximum distance of a rounded value from a multiple of the step, in steps."""
@@ -44,8 +41,8 @@ class NumberMap:
     """A monotone map of stored numbers, saved as tables.
 
     A column with one peak is mapped to a standard normal by its distribution function. A column
-    with several peaks is standardised on its scale, so that the peaks stay apart. Beyond
-    `BEND_FROM` mapped values grow logarithmically.
+    with several peaks is standardised on its scale, so that the peaks stay apart. Mapped
+    values grow logarithmically beyond `ROBUST_LIMIT`.
 
     Attributes
     ----------
@@ -204,12 +201,12 @@ class NumberMap:
         """Return the mapped values (n,) of x (n,): middles of cells, or draws by uniforms (n,)."""
         if uniforms is not None:
             scores = self._scores_in_cells(x, uniforms)
-            return bent(interpolated(scores, self.scores, self.targets))
+            return compressed(interpolated(scores, self.scores, self.targets))
         out = interpolated(x, self.values, self.mapped)
         beyond = (x < self.low) | (x > self.high)
         if beyond.any():
             out[beyond] = self._beyond(x[beyond])
-        return bent(out)
+        return compressed(out)
 
     def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return draws (n,) of stored values from the cells of x (n,), and their log slopes (n,).
@@ -224,10 +221,10 @@ class NumberMap:
         piece = np.searchsorted(self.scores, scores, side="right") - 1
         piece = np.clip(piece, 0, len(self.places) - 2)
         steepness = np.diff(self.places)[piece] / np.diff(self.targets)[piece]
-        beyond = np.maximum(np.abs(mapped) - BEND_FROM, 0.0)
+        beyond = np.maximum(np.abs(mapped) - ROBUST_LIMIT, 0.0)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             values, slopes = INVERSES[self.scale](place)
-            return values, np.log(slopes * steepness) + np.log1p(beyond / BEND)
+            return values, np.log(slopes * steepness) + np.log1p(beyond / ROBUST_BEND)
 
     def facts(self) -> dict[str, Any]:
         """Return the map's part of the model's JSON."""
@@ -288,16 +285,6 @@ def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.nda
         return np.where(np.isnan(x), np.nan, values[0])
     out = np.empty(len(x))
     interpolate(np.ascontiguousarray(x, np.float64), knots, values, out)
-    return out
-
-
-def bent(z: np.ndarray) -> np.ndarray:
-    """Return z with logarithmic growth beyond `BEND_FROM`."""
-    out = z.copy()
-    far = np.abs(z) > BEND_FROM
-    if far.any():
-        beyond = np.abs(z[far]) - BEND_FROM
-        out[far] = np.copysign(BEND_FROM + BEND * np.log1p(beyond / BEND), z[far])
     return out
 
 

@@ -27,8 +27,8 @@ MAX_ROW_LENGTH = 1e18
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
-"""Distance from the median, in spreads, beyond which robust scaling compresses values; and factor
-of the logarithm there."""
+"""Distance from the median, in spreads, beyond which scaled values grow logarithmically, and the
+scale of the logarithm."""
 
 MIN_SCALED_RANGE = 1e-15
 """Minimum range of a scaled column, so that squares are representable in float32."""
@@ -66,6 +66,16 @@ def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     for first in range(0, len(X), rows):
         piece = X[first : first + rows]
         yield slice(first, first + len(piece)), np.array(piece, np.float64, order="C")
+
+
+def compressed(z: np.ndarray) -> np.ndarray:
+    """Return z with logarithmic growth beyond `ROBUST_LIMIT`."""
+    out = z.copy()
+    far = np.abs(z) > ROBUST_LIMIT
+    if far.any():
+        beyond = np.abs(z[far]) - ROBUST_LIMIT
+        out[far] = np.copysign(ROBUST_LIMIT + ROBUST_BEND * np.log1p(beyond / ROBUST_BEND), z[far])
+    return out
 
 
 @dataclass
@@ -180,15 +190,14 @@ class Scaling:
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
         """Return the scaling of any kind but ``robust``."""
-        mean, variance = sums.mean_and_variance()
-        constant = sums.constant
         if kind == "standard":
-            centre, scale = mean, np.sqrt(variance)
+            centre, variance = sums.mean_and_variance()
+            scale = np.sqrt(variance)
         elif kind == "minmax":
             centre, scale = sums.least.copy(), sums.most - sums.least
         else:
-            centre, scale = np.zeros_like(mean), np.ones_like(mean)
-        constant = constant if kind in ("standard", "minmax") else np.zeros_like(constant)
+            return cls(np.zeros(len(sums.counts)), np.ones(len(sums.counts)), fill, kind)
+        constant = sums.constant
         centre[constant] = sums.least[constant]
         scale[constant | (scale == 0.0)] = 1.0
         return cls(centre, scale, fill, kind)
@@ -291,13 +300,7 @@ class Scaling:
             return X / lengths(X)[:, None]
         with np.errstate(over="ignore"):
             Z = (X - self.centre) / self.scale
-        if self.kind == "robust":
-            beyond = np.maximum(np.abs(Z) - ROBUST_LIMIT, 0.0)
-            Z = np.copysign(
-                np.minimum(np.abs(Z), ROBUST_LIMIT) + ROBUST_BEND * np.log1p(beyond / ROBUST_BEND),
-                Z,
-            )
-        return Z
+        return compressed(Z) if self.kind == "robust" else Z
 
     def raw(self, Z: np.ndarray) -> np.ndarray:
         """Return the inverse of `apply` for Z (n, d), float64; Z itself for kind ``unit``."""
