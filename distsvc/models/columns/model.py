@@ -154,10 +154,11 @@ class CategoryColumn:
 class NumberColumn:
     """A column of numbers.
 
-    Prepared columns are the mapped value, and 1 where it is missing, else 0. A zero-inflated column
-    has three: the mapped value, the mapped amount, and 1 at the `spike`, -1 where it is missing,
-    else 0. Level trees use the mapped value; a mixture uses the amount and the flag. Learners get a
-    random number in place of a missing amount, because a constant would reveal the spike.
+    Prepared columns are the mapped value, and a flag: 1 where the value is missing, else 0. A
+    zero-inflated column has three: the mapped value, the mapped amount, and a flag: 1 at the
+    `spike`, -1 where the value is missing, else 0. Level trees use the mapped value; a mixture uses
+    the amount and the flag. Learners get a random number in place of a missing amount, because a
+    constant would reveal the spike.
 
     Attributes
     ----------

@@ -34,10 +34,10 @@ class LogDensities(Values):
 class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     """Clusters by a mixture of normals and independent categories.
 
-    Each column is first mapped to a scale on which it is near normal: rounding, skew, counts and
-    many zeros are parts of that model. Flags, and text in a table, are categories. A missing value
-    is integrated over. The covariances of the components are full, or diagonal along common axes
-    ("tied"), or diagonal. Their form and the number of components are chosen by the Bayesian
+    Each column is first mapped to a scale on which it is nearly normal. The map accounts for
+    rounding, skew, counts and many zeros. Flags, and text in a table, are categories. A missing
+    value is integrated over. The covariances of the components are full, or diagonal along common
+    axes ("tied"), or diagonal. Their form and the number of components are chosen by the Bayesian
     information criterion. Learning uses up to 10,000 rows, drawn at random.
 
     Parameters
@@ -61,7 +61,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     outlier_scores_ : ndarray of shape (n,), float64
         Minus `decision_function` of every row: above 0 outside.
     n_clusters_ : int
-        Components that have rows.
+        Number of components that have rows.
     weights_ : ndarray of shape (K,), float64
         Shares of the components.
     means_ : ndarray of shape (K, p), float64
@@ -80,7 +80,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
 
     See Also
     --------
-    AutoClustering : The default, which compares mixtures with two other views.
+    AutoClustering : The default, which compares mixtures with other views.
 
     Notes
     -----
