@@ -330,7 +330,7 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
             nights = ", ".join(f"{day} ({address})" for day, address in later)
             lines += [
                 f"warning: these nights continue it: {nights}",
-                f"to do them again: distsvc backfill JOB.toml {days} --reprocess completed",
+                f"to repeat them: distsvc backfill JOB.toml {days} --reprocess completed",
             ]
         lines += [f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}"]
     say(*lines, as_json=as_json and manifest.dumped())

@@ -71,7 +71,7 @@ class Tables(Input):
     def _readers(self) -> Iterator[pa.RecordBatchReader]:
         if self.once and self._begun:
             raise UnusableRowsError(
-                f"{self.asked.name} can be read only once, and it has been: give a new one"
+                f"{self.asked.name} was already read, and can be read only once: give a new one"
             )
         self._begun = True
         parts = (part for table in self.tables() for part in _parts(table, self.asked))

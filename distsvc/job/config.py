@@ -163,7 +163,7 @@ def _day(text: str) -> str:
     try:
         parse_day(text)
     except ValueError:
-        raise ValueError(f"must be a date of the calendar, found {text!r}") from None
+        raise ValueError(f"must be a date that exists, found {text!r}") from None
     return text
 
 
@@ -399,7 +399,7 @@ class LimitCheck(_Check):
 
 def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
     if limits[0] > limits[1]:
-        raise ValueError(f"must be the least and the most number, found {list(limits)}")
+        raise ValueError(f"must be a minimum and a maximum, found {list(limits)}")
     return limits
 
 
@@ -615,7 +615,7 @@ class Job(_Section):
         algorithm, classes = self.model.algorithm, self.input.classes
         if classes is not None and classes in (self.input.columns or ()):
             raise ValueError(
-                f"input.columns names {classes!r}, the input.classes: classes only score clusters"
+                f"input.columns names {classes!r}, which is input.classes and only scores clusters"
             )
         self._check_columns()
         scale = self.preprocess.scale or "standard"
@@ -663,7 +663,7 @@ class Job(_Section):
                 raise ValueError(f"{ignored[name]} leaves out {name!r}, which {key} uses")
         for name, key in features.items():
             if name in apart:
-                raise ValueError(f"{key} names {name!r}, the {apart[name]}")
+                raise ValueError(f"{key} names {name!r}, which is {apart[name]}")
             if given.columns is not None and name not in given.columns:
                 raise ValueError(f"{key} names {name!r}, which is not among input.columns")
 

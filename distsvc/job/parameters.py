@@ -444,7 +444,7 @@ def published_rules(given: Given) -> None:
         raise ParameterError("the published method needs C (nu only with solver = 'exact')")
     if given["stopping"] != "step-norm":
         raise ParameterError(
-            "the published method stops by stopping = 'step-norm', found "
+            "the published method needs stopping = 'step-norm', found "
             f"{given['stopping'] or 'held-out'!r}"
         )
     if solver == "bsgd" and given["maintenance"] in (None, "merge"):
@@ -527,5 +527,5 @@ def check_streams(given: Given) -> None:
         raise ParameterError(f"labelling={given['labelling']!r} needs all rows at once; use fit")
     if given["variant"] == "published" or given["iterate"] == "random":
         raise ParameterError(
-            "this variant or iterate reads rows several times, but a stream has them once; use fit"
+            "this variant or iterate reads rows several times, but a stream is read once; use fit"
         )

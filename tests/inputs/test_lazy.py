@@ -279,7 +279,7 @@ def test_a_reader_can_be_read_once():
         model.predict(reader)
     source = opened(table(rows()).to_reader())
     list(source.blocks())
-    with pytest.raises(UnusableRowsError, match="can be read only once"):
+    with pytest.raises(UnusableRowsError, match="was already read, and can be read only once"):
         list(source.blocks())
 
 

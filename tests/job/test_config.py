@@ -205,7 +205,7 @@ WRONG = {
     "job.on_failed": [([3], "must be text, found 3")],
     "job.run_date": [
         ("20260228", "must match"),
-        ("2026-02-31", "must be a date of the calendar, found '2026-02-31'"),
+        ("2026-02-31", "must be a date that exists, found '2026-02-31'"),
         (20260228, "must be text"),
     ],
     "continuity.previous": [NO_TEXT, EMPTY],
@@ -218,7 +218,7 @@ WRONG = {
     "continuity.reference": [NO_TEXT],
     **{f"checks.{name}": LIMITS for name in ChecksConfig.model_fields},
     "checks.clusters": [
-        ([9, 2], "must be the least and the most number, found [9, 2]"),
+        ([9, 2], "must be a minimum and a maximum, found [9, 2]"),
         ([-1, 2], "must be greater than or equal to 0, found -1"),
         ([1], "must have at least 2 items after validation, not 1, found [1]"),
         ([1, 2, 3], "must have at most 2 items after validation, not 3"),
@@ -226,7 +226,7 @@ WRONG = {
         ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
     ],
     "checks.rows_against_last": [
-        ([2.0, 0.5], "must be the least and the most number, found [2.0, 0.5]"),
+        ([2.0, 0.5], "must be a minimum and a maximum, found [2.0, 0.5]"),
         ({"limit": [0.5, 2.0], "nights": 0}, "must be greater than or equal to 1, found 0"),
     ],
     "input.path": [NO_TEXT, EMPTY],

@@ -204,7 +204,8 @@ def test_old_names_of_keys_are_their_present_ones():
 @pytest.mark.parametrize("name", ["classes", "label"])
 def test_an_error_about_the_classes_names_the_key_as_given(name):
     content = {"input": {"path": "a", "columns": ["y"], name: "y"}, "output": {"path": "b"}}
-    with pytest.raises(JobFileError, match=rf"names 'y', the input\.{name}: classes only score"):
+    message = rf"names 'y', which is input\.{name} and only scores"
+    with pytest.raises(JobFileError, match=message):
         parse_job(content)
     del content["input"]["columns"]
     for sections in (content, override(content, [f"input.{name}=z"])):

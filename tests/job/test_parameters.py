@@ -183,7 +183,7 @@ FAULTS: dict[str, list[tuple[dict, str]]] = {
         ),
         (
             AS_PUBLISHED | {"C": 2.0},
-            "the published method stops by stopping = 'step-norm', found 'held-out'",
+            "the published method needs stopping = 'step-norm', found 'held-out'",
         ),
         (
             AS_PUBLISHED | {"C": 2.0, "stopping": "step-norm"},

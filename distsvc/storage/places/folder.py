@@ -350,7 +350,7 @@ class Folder:
             yield
         except FileNotFoundError:
             if self._fence.spare and not self._fence.spare.is_dir():
-                raise FencedError(f"another run took {self.root} over meanwhile") from None
+                raise FencedError(f"another run took over {self.root} meanwhile") from None
             raise
 
 

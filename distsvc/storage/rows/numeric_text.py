@@ -61,7 +61,7 @@ class TextNumber(DescribedFeature):
     """A number that is stored as text."""
 
     kind: Literal["text"] = "text"
-    wants = "numbers, or text that holds nothing else"
+    wants = "numbers, or text of numbers only"
 
     @property
     def shown(self) -> str:

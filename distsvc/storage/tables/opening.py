@@ -196,8 +196,8 @@ def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
     if missing:
         raise DataError(
             f"{shown} lacks {truncated(missing)}, used by the previous run: if a column was "
-            "renamed, rename it back; or go on from an earlier night without it, by "
-            "--continue-from OUT; or leave continuity.previous out, and cluster ids start at 0"
+            "renamed, rename it back; or continue an earlier night without it by --continue-from "
+            "OUT; or remove continuity.previous, so that cluster ids start at 0"
         )
 
 
@@ -373,8 +373,8 @@ def notes_on_columns(table: Table) -> list[str]:
         )
     if texts:
         notes.append(
-            f"text read as numbers: {truncated(texts)}; list the features in input.columns to do "
-            "without"
+            f"text read as numbers: {truncated(texts)}; to leave columns out, list the features in "
+            "input.columns"
         )
     return notes
 

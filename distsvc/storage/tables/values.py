@@ -155,7 +155,7 @@ def _varies(table: Table, column: str, place: int | None) -> bool:
 MIXED_TEXT = "text, though most of its values are numbers"
 """Reason why a column of text with mostly numbers is no feature."""
 
-WITH_UNIT = "text, numbers with a unit behind them"
+WITH_UNIT = "text: numbers with a unit"
 """Reason why a column of numbers with a unit is no feature."""
 
 TEXT_ID = "text that looks like an id: every value is different"

@@ -304,7 +304,7 @@ def _member(folder: Location, group: Group, name: str) -> Array | Group | Except
     found, expected = node.metadata.zarr_format, group.metadata.zarr_format
     if found != expected:
         return ValueError(f"its metadata is of Zarr format {found}, expected {expected}")
-    return ValueError("it holds chunks, but says it is a group") if _has_chunks(folder) else node
+    return ValueError("it holds chunks, but is a group") if _has_chunks(folder) else node
 
 
 def _has_chunks(folder: Location) -> bool:

@@ -172,7 +172,7 @@ def test_kinds_that_do_not_fit_are_refused(tmp_path, kinds, words):
         ({"input": {"exclude": ["a"], "columns": ["a"]}}, "input.exclude leaves out all of its"),
         ({"preprocess": {"log": ["a"]}, "columns": {"a": "ignore"}}, "which preprocess.log uses"),
         ({"input": {"exclude": ["a"]}, "columns": {"a": "count"}}, "which columns.a uses"),
-        ({"input": {"label": "a"}, "columns": {"a": "count"}}, "names 'a', the input.label"),
+        ({"input": {"label": "a"}, "columns": {"a": "count"}}, "names 'a', which is input.label"),
         ({"input": {"columns": ["b"]}, "columns": {"a": "count"}}, "not among input.columns"),
     ],
 )

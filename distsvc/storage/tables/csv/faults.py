@@ -143,13 +143,13 @@ def quote_fault(file: Location) -> DataError | None:
             except csv.Error as error:
                 if reader.line_num > start:
                     is_open = "end of data" in str(error)
-                    fault = "is not closed" if is_open else "is closed amid a value"
+                    fault = "is not closed" if is_open else "is closed within a value"
                     return _open_quote(file, start, reader.line_num, fault)
                 fields = []
             width = width or len(fields)
             inner = [line for field in fields for line in field.split("\n")[1:-1]]
             if inner and all(_is_row(line, head.separator, width) for line in inner):
-                return _open_quote(file, start, reader.line_num, "is closed behind other rows")
+                return _open_quote(file, start, reader.line_num, "is closed after other rows")
             start = reader.line_num + 1
 
 
@@ -162,8 +162,8 @@ def _is_row(line: str, mark: str, width: int) -> bool:
 def _open_quote(file: Location, first: int, last: int, fault: str) -> DataError:
     return DataError(
         f"{file.shown}, line {first}: a quote that begins a value {fault} (line {last}), so the "
-        f"lines from {first} to {last} would be one row; write a quote inside of a value as two, "
-        "within quotes, or take it out"
+        f"lines from {first} to {last} would be one row; remove the quote, or write the value in "
+        "quotes and each quote in it twice"
     )
 
 
@@ -180,8 +180,8 @@ def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
     """Return the error for a text that is not UTF-8, with its likely encoding."""
     if ZEROS in text:
         return DataError(
-            f"{file.shown}, line {line} has zero bytes, as in space that was reserved and not "
-            "written; if the file is complete, take them out"
+            f"{file.shown}, line {line} has zero bytes, as in a file that is not fully written; if "
+            "it is complete, remove them"
         )
     return DataError(
         f"{file.shown}, line {line} is not UTF-8, but looks like {encoding_of(text) or 'LATIN1'}; "

@@ -105,7 +105,7 @@ def _opened(location: Location) -> IcebergTable:
         known = load_catalog(catalog)
     except ValueError as error:
         raise JobFileError(
-            f"input.path: {location.shown}: pyiceberg knows no catalog {catalog!r}: {error}"
+            f"input.path: {location.shown}: pyiceberg has no catalog {catalog!r}: {error}"
         ) from None
     with closing(known):  # a catalog in a database keeps connections
         return known.load_table(name)

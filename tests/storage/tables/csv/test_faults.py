@@ -144,8 +144,8 @@ def test_a_fault_is_named_by_its_line_or_its_words(tmp_path, text, message):
     ("notes", "message"),
     [
         ({10: '"wide 24'}, "line 12: a quote that begins a value is not closed (line 41)"),
-        ({10: '"wide 24', 20: '5" disc'}, "line 12: .* is closed amid a value (line 22)"),
-        ({10: '"wide 24', 20: '24 wide"'}, "line 12: .* is closed behind other rows (line 22)"),
+        ({10: '"wide 24', 20: '5" disc'}, "line 12: .* is closed within a value (line 22)"),
+        ({10: '"wide 24', 20: '24 wide"'}, "line 12: .* is closed after other rows (line 22)"),
     ],
 )
 def test_a_quote_that_swallows_lines(tmp_path, monkeypatch, notes, message):
