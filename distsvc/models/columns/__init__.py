@@ -1,1 +1,1 @@
-"""Models of columns: maps of stored values to the numbers that learners and rules see."""
+"""Models of columns: maps of stored values to the numbers that learners and rules use."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -20,6 +19,7 @@ from distsvc.models.columns.density import (
     step_of,
 )
 from distsvc.models.rows.scaling import ROBUST_BEND, ROBUST_LIMIT, compressed
+from distsvc.models.rules.fields import Facts
 
 ON_GRID = 1e-6
 """Maximum distance of a rounded value from a multiple of the step, in steps."""
@@ -226,7 +226,7 @@ class NumberMap:
             values, slopes = INVERSES[self.scale](place)
             return values, np.log(slopes * steepness) + np.log1p(beyond / ROBUST_BEND)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the map's part of the model's JSON."""
         names = ("scale", "step", "low", "high", "first_edge", "last_edge")
         sizes = {"knots": len(self.places), "values": len(self.values)}
@@ -237,14 +237,14 @@ class NumberMap:
         return [self.places, self.scores, self.targets, self.values, self.mapped]
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], cut: Callable[[int], np.ndarray]) -> NumberMap:
+    def restored(cls, facts: Facts, cut: Callable[[int], np.ndarray]) -> NumberMap:
         """Return the saved map; ``cut(n)`` returns the next n numbers of its tables."""
         if facts["scale"] not in SCALES:
             raise ValueError(f"expected a scale, one of {list(SCALES)}, found {facts['scale']!r}")
         own = {k: v for k, v in facts.items() if k not in ("knots", "values")}
         sizes = [facts["knots"]] * 3 + [facts["values"]] * 2
-        tables: dict[str, Any] = dict(zip(_TABLES, map(cut, sizes), strict=True))
-        return cls(**own, **tables)
+        own.update(zip(_TABLES, map(cut, sizes), strict=True))
+        return cls(**own)
 
 
 def _free_bic(cells: Cells, step: float, n_distinct: int) -> float:

@@ -1,6 +1,6 @@
 """The model of a table's columns: a map of stored rows to prepared rows.
 
-A stored number stands for all values that round to it, its cell. Learners see draws: a random
+A stored number stands for all values that round to it, its cell. Learners get draws: a random
 number, keyed by row and column and not by the seed, picks a value in the cell, so that rounding
 leaves no gaps. A flag or a level is a normal variable above or below a threshold, as in probit
 models. Labels and scores use the middles of numbers' cells and the means of flags, so that equal
@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,6 +23,7 @@ from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
 from distsvc.models.mixture.density import MixtureRows
 from distsvc.models.rows.sampling import splitmix
+from distsvc.models.rules.fields import Facts
 
 LEAST_CHANCE = 1e-6
 """Minimum distance of the probabilities of latent draws from 0 and 1."""
@@ -136,7 +136,7 @@ class CategoryColumn:
             out[:, place] = z * self._scales[level]
         out[:, -1] = levels
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the column's JSON values."""
         return {"kind": "category", "levels": len(self.codes)}
 
@@ -145,7 +145,7 @@ class CategoryColumn:
         return [self.codes, self.shares]
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], cut: Cutter) -> CategoryColumn:
+    def restored(cls, facts: Facts, cut: Cutter) -> CategoryColumn:
         """Return the saved column."""
         return cls(cut(facts["levels"]), cut(facts["levels"]))
 
@@ -226,7 +226,7 @@ class NumberColumn:
         draws[present], log_slopes[present] = found
         return draws, log_slopes
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the column's JSON values."""
         amounts = None if self.amounts is None else self.amounts.facts()
         return {"kind": "number", "map": self.map.facts(), "spike": self.spike, "amounts": amounts}
@@ -236,7 +236,7 @@ class NumberColumn:
         return self.map.tables() + ([] if self.amounts is None else self.amounts.tables())
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], cut: Cutter) -> NumberColumn:
+    def restored(cls, facts: Facts, cut: Cutter) -> NumberColumn:
         """Return the saved column."""
         whole = NumberMap.restored(facts["map"], cut)
         amounts = facts["amounts"]
@@ -292,8 +292,8 @@ class ColumnModel:
         In the order of stored columns; None for a column that is not used: it is constant, or
         orders the rows like an earlier column.
     salts : ndarray of shape (d,), uint64
-        Keys of the columns' random numbers. They depend on the ranks of values in a few rows, and
-        not on names, order or units of columns, nor on the order of the pilot's rows.
+        Keys of the columns' random numbers. They depend on the ranks of values in a few rows, but
+        not on names, order or units of columns, nor on the order of rows.
     axes : ndarray of shape (q, r), float64, or None
         Directions of components among latent variables, which a mixture uses in place of numbers
         and categories; None if it uses these.
@@ -315,7 +315,7 @@ class ColumnModel:
     ) -> ColumnModel:
         """Return the model of stored pilot rows (m, d) float64, NaN where missing.
 
-        `nominal` (d,) bool marks columns that hold codes of categories. `given` are kinds and
+        `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and
         scales from the job file. `before` is the model of the previous run: a column keeps its
         random numbers, and its model if that still describes the rows. `rows` (m,) int64 are the
         row numbers in the table, by default from 0.
@@ -361,7 +361,7 @@ class ColumnModel:
 
     @cached_property
     def layout(self) -> PreparedLayout:
-        """The uses of the prepared columns; learners see columns in the order of their salts."""
+        """The uses of the prepared columns; learners use columns in the order of their salts."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
         latent: list[int] = []
@@ -393,9 +393,9 @@ class ColumnModel:
     def prepared(self, X: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return prepared rows (n, width) float64 of stored rows X (n, d).
 
-        With `rows` (n,) int64, the rows' numbers in the table, values are draws from their cells,
-        and missing numbers draws from a standard normal, as learners see them. Without `rows`,
-        values are the middles of cells, and missing numbers are 0.
+        Learners give `rows` (n,) int64, the rows' numbers in the table. Values are then draws from
+        their cells, and missing numbers are draws from a standard normal. Without `rows`, values
+        are the middles of cells, and missing numbers are 0.
         """
         out = np.zeros((len(X), self.layout.width))
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
@@ -420,8 +420,8 @@ class ColumnModel:
     def stored(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return draws and stored values of the numbers in rows X (n, d) with row numbers (n,).
 
-        Returns the draws (n, p) whose mapped values `prepared` has, the stored values (n, p), and
-        the log slopes (n, p) of the draws (`NumberMap.stored`), NaN where a number is missing.
+        Also returns the log slopes of the draws (`NumberMap.stored`). All are (n, p), NaN where a
+        number is missing. `prepared` returns the mapped values of the same draws.
         """
         firsts = {int(first): j for j, first in enumerate(self.layout.firsts)}
         shape = len(X), len(self.layout.numbers)
@@ -449,7 +449,7 @@ class ColumnModel:
         origin[self.layout.latent] = centre
         return origin
 
-    def facts(self) -> list[dict[str, Any] | None]:
+    def facts(self) -> list[Facts | None]:
         """Return the part of the model's JSON that `restored` needs, with `tables`."""
         return [None if one is None else one.facts() for one in self.columns]
 
@@ -463,7 +463,7 @@ class ColumnModel:
 
     @classmethod
     def restored(
-        cls, facts: Sequence[dict[str, Any] | None], tables: np.ndarray, salts: np.ndarray
+        cls, facts: Sequence[Facts | None], tables: np.ndarray, salts: np.ndarray
     ) -> ColumnModel:
         """Return the saved model; raise ValueError or KeyError if it is damaged."""
         cut = Cutter(tables)

@@ -1,4 +1,4 @@
-"""Clusters by a mixture of normals and categories, whose number of components the BIC chooses."""
+"""Clusters by a mixture of normals and categories; the BIC chooses the number of components."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     -----
     The mixture is fitted by expectation maximisation, with the conjugate prior of Fraley and
     Raftery (2007). Tied covariances are semi-tied (Gales 1999). Unlike in both, all variances are
-    larger by 0.0025 of the variance of all rows, so no component is narrower than a twentieth of a
-    column's standard deviation.
+    larger by 0.0025 of the variance of all rows. No component is therefore narrower than a
+    twentieth of a column's standard deviation.
 
     `score_samples` is the log density of a row in the mixture, in nats, on the mapped scale.
     Missing values do not count. `decision_function` is the log density relative to the limit for
@@ -95,8 +95,8 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     twentieth. Four in a thousand rows of a normal cluster have a negative score.
 
     The first block of `partial_fit` decides the models of columns and the number of components, as
-    `fit` does. The sums of each further block, weighted by posteriors, are added to the sums so far
-    (Neal and Hinton 1998, incremental EM, one visit of each block). A block may be a table in
+    `fit` does. Each further block adds its sums, weighted by posteriors, to the sums so far. This
+    is incremental EM with one visit of each block (Neal and Hinton 1998). A block may be a table in
     memory.
 
     References

@@ -11,11 +11,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 
-from distsvc.job.parameters import RANDOM_STATE
+from distsvc.job.parameters import RANDOM_STATE, RandomState
 from distsvc.kernels.texts import hash_texts
 
 SAMPLE_BYTES = 2**28
@@ -34,7 +33,7 @@ PILOT_ROWS = 10_000
 """Maximum number of pilot rows: those with the lowest keys, from which settings are chosen."""
 
 
-def seed_of(random_state: Any) -> int:
+def seed_of(random_state: RandomState) -> int:
     """Return the seed of a random_state: the number itself, or a number drawn from it."""
     RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, Integral):

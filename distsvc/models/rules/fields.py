@@ -17,7 +17,7 @@ from distsvc.errors import DataError
 from distsvc.errors.forms import worded
 
 Facts: TypeAlias = dict[str, Any]
-"""JSON values by name: properties of a rule or a fit besides its arrays."""
+"""JSON values by name: properties of a rule, a fit or a column besides its arrays."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 

@@ -109,10 +109,10 @@ def clusters_to_join(
 ) -> np.ndarray | None:
     """Return the merged cluster (k,) int32 of each cluster of a rule; None if none are merged.
 
-    The smallest cluster is merged into its nearest one, while there are more than `max_clusters`,
-    or it has fewer than `min_rows` of the rows Z (m, d). The nearest cluster has the largest share
-    in its rows. If no share reaches `MIN_MEAN_SHARE`, it is the cluster with the nearest median.
-    Merged clusters are numbered by falling size.
+    While there are more than `max_clusters`, or the smallest cluster has fewer than `min_rows` of
+    the rows Z (m, d), this cluster is merged into its nearest one. The nearest cluster has the
+    largest share in its rows. If no share reaches `MIN_MEAN_SHARE`, it is the cluster with the
+    nearest median. Merged clusters are numbered by falling size.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
