@@ -217,12 +217,12 @@ def test_one_cluster_has_a_list_of_columns_but_no_comparison():
     text = page_text(report)
     assert "Clusters by column" not in text
     assert "Columns Column Used as Missing age count, logarithm whole numbers" in text
-    assert "carries the division" not in text
+    assert "separates the clusters" not in text
 
 
 def test_the_list_names_informative_and_uninformative_columns():
     text = page_text(with_columns(PREMIUM, AGE, COUNTRY))
-    assert "Columns age carries the division. premium says nothing about it. Column" in text
+    assert "Columns age separates the clusters. premium hardly differs between clusters." in text
     assert "age count, logarithm whole numbers 6.7 % 41 % premium binary nothing" in text
     assert "1 column is not a feature country input.exclude" in text
 
