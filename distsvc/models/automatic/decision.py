@@ -25,7 +25,7 @@ import numpy as np
 from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.columns.model import keyed_uniforms
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
-from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
+from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
@@ -85,7 +85,7 @@ class PartitionProposal:
     levels : LevelSets or None
         Level sets of the level tree, if one made the partition.
     quality : Quality
-        Set by `decide`.
+        Set by `describe`.
     support : float
         Share of the models, or of the runs of k-means, that find the partition.
     found_again : float
@@ -110,6 +110,12 @@ class PartitionProposal:
         """Number of clusters with rows."""
         return len(np.unique(self.labels))
 
+    def describe(self, rows: PopulationRows) -> None:
+        """Set the quality, from populations of the clusters in the first m of `rows`."""
+        m = len(rows)
+        self.labels, self.drawn = self.labels[:m], self.drawn[:m]
+        self.quality = quality_of(rows, np.unique(self.drawn, return_inverse=True)[1])
+
 
 @dataclass(frozen=True)
 class Mixtures:
@@ -118,6 +124,11 @@ class Mixtures:
     proposals: list[PartitionProposal]
     one: PartitionProposal
     normals: Quality
+
+    def describe(self, rows: PopulationRows) -> None:
+        """Set the quality of one cluster and of all proposals."""
+        for each in (self.one, *self.proposals):
+            each.describe(rows)
 
 
 @dataclass(frozen=True)
@@ -371,41 +382,30 @@ def _final_rule(
 def decide(
     mixtures: Mixtures,
     trees: Sequence[PartitionProposal],
-    rows: MixtureRows,
-    scales: Sequence[ScaledNumbers],
     row_numbers: np.ndarray,
     n_clusters: int | None,
     before: np.ndarray | None,
-    n_jobs: int | None = 1,
+    everything: Callable[[], PopulationRows],
 ) -> ViewDecision:
-    """Return the decision among all proposals.
+    """Return the decision among all proposals, all of which are described.
 
     Parameters
     ----------
     mixtures : Mixtures
     trees : sequence of PartitionProposal
         Partitions by the graph's level tree, and by the previous run's landmarks.
-    rows : MixtureRows
-        The pilot's rows. Only their levels and missing numbers are used.
-    scales : sequence of ScaledNumbers
-        Numbers of the same rows on each scale.
     row_numbers : ndarray of shape (n,), int64
-        Numbers of the same rows in the table, from which their random signs follow.
+        Numbers of the pilot's rows in the table, from which their random signs follow.
     n_clusters : int or None
         Number of clusters; if given, one cluster is a proposal only if there is no other.
     before : ndarray of shape (m,) or None
-        Labels of the rows in the previous run's answer.
-    n_jobs : int or None
-        Threads; they change no result.
+        Labels of the pilot's rows in the previous run's answer.
+    everything : callable
+        Returns all rows of the pilot as populations see them.
 
     """
     m = len(mixtures.one.labels)
-    data = _population_rows(rows, scales, m, n_jobs)
     one, proposals = mixtures.one, [*trees, *mixtures.proposals]
-    one.quality = quality_of(data, one.drawn)
-    for each in proposals:
-        each.labels, each.drawn = each.labels[:m], each.drawn[:m]
-        each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
     if n_clusters is None or not proposals:
         proposals.append(one)
     if n_clusters is not None:  # a tree may have fewer branches than are wanted
@@ -423,8 +423,7 @@ def decide(
         earlier = _like_before(proposals, before[:m])
         followed = earlier is best
         if earlier is not None and not followed:
-            everything = _population_rows(rows, scales, len(rows), n_jobs)
-            followed = not _clearly_better(best, earlier, everything)
+            followed = not _clearly_better(best, earlier, everything())
             best = earlier if followed else best
     return ViewDecision(best, proposals, followed)
 
@@ -460,15 +459,6 @@ def _preferred(
                 overlap = rand_index(each.labels, each.drawn) <= SAME_ANSWER
                 own[closed & overlap] = -np.inf
     return np.bincount(found.argmax(axis=0), minlength=len(proposals)) / found.shape[1]
-
-
-def _population_rows(
-    rows: MixtureRows, scales: Sequence[ScaledNumbers], m: int, n_jobs: int | None
-) -> PopulationRows:
-    """Return the first m rows in the form that populations take."""
-    levels = rows.levels[:m].astype(np.int64)
-    numbers = tuple(each.take(m) for each in scales)
-    return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs)
 
 
 def _like_before(

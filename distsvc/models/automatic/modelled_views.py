@@ -24,7 +24,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
-from distsvc.models.mixture.population import ScaledNumbers
+from distsvc.models.mixture.population import PopulationRows, ScaledNumbers
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.rule import Rule
@@ -70,6 +70,12 @@ class ModelledRows:
             scales.append(_as_stored(scales[0], *columns.stored(X, rows)))
         return cls(columns, rows, mixed, tuple(scales))
 
+    def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
+        """Return the first m rows as populations see them."""
+        rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
+        levels = rows.levels[:m].astype(np.int64)
+        return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs)
+
 
 def _as_stored(
     mapped: ScaledNumbers, draws: np.ndarray, values: np.ndarray, log_slopes: np.ndarray
@@ -109,6 +115,7 @@ class ModelledViews(Views):
         super().__init__(pilot, leading_directions(pilot), graph, nu)
         self.rows, self.origin, self.before = rows, origin, before
         self._mixtures: dict[int | None, Mixtures] = {}
+        self.compared = rows.populations(min(len(pilot), DECISION_ROWS), graph.n_jobs)
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
         """Return the answer."""
@@ -135,14 +142,14 @@ class ModelledViews(Views):
         return self._decision(n_clusters).best.make()
 
     def mixtures(self, n_clusters: int | None) -> Mixtures:
-        """Return the mixture's proposals, which don't depend on the graph; they are cached."""
+        """Return the described proposals of mixtures, cached; they need no graph."""
         if n_clusters not in self._mixtures:
             start = None
             before = self.before
             if before is not None and n_clusters is None and not before.by_landmarks:
                 first = self.rows.mixed.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
                 start = before.start(first, self.rows.columns)
-            self._mixtures[n_clusters] = mixture_proposals(
+            found = mixture_proposals(
                 self.rows.mixed,
                 self.pilot,
                 self.rows.row_numbers,
@@ -151,14 +158,18 @@ class ModelledViews(Views):
                 self._mixture_rule,
                 start,
             )
+            found.describe(self.compared)
+            self._mixtures[n_clusters] = found
         return self._mixtures[n_clusters]
 
     def _decision(self, n_clusters: int | None) -> ViewDecision:
         rows, mixtures = self.rows, self.mixtures(n_clusters)
         graph = self._graph_proposals(n_clusters)
+        for each in graph:
+            each.describe(self.compared)
         before = None if self.before is None else self.before.labels
-        given = rows.mixed, rows.scales, rows.row_numbers
-        return decide(mixtures, graph, *given, n_clusters, before, self.graph.n_jobs)
+        everything = partial(rows.populations, len(rows.mixed), self.graph.n_jobs)
+        return decide(mixtures, graph, rows.row_numbers, n_clusters, before, everything)
 
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray

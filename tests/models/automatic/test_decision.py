@@ -78,9 +78,9 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows, make_rule = engine.modelled, engine.views._mixture_rule
     mixtures = mixture_proposals(rows.mixed, engine.pilot, rows.row_numbers, 5, 1, make_rule)
-    given = rows.mixed, rows.scales, rows.row_numbers
-    assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
-    assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
+    populations = rows.populations(N, 1)
+    assert decided_on(populations, mixtures, [tree], 5).best.n_clusters == 5
+    assert decided_on(populations, mixtures, [tree]).best.n_clusters == 3
 
 
 def test_halves_of_the_rows_find_classes_again_and_no_cut_at_random():
@@ -122,6 +122,21 @@ def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
     assert made[0].likelihoods(rows).sum() > found.likelihoods(rows).sum() + 1.0
 
 
+def decided_on(rows, mixtures, trees=(), n_clusters=None, before=None, further=None):
+    """Describe all proposals by populations of `rows`, and decide; `further` has more rows."""
+    mixtures.describe(rows)
+    for each in trees:
+        each.describe(rows)
+    numbers = np.arange(len(rows))
+    return decide(mixtures, trees, numbers, n_clusters, before, lambda: further)
+
+
+def populations_of(X):
+    return PopulationRows(
+        (ScaledNumbers(X, X),), X == X, np.zeros((len(X), 0), np.int64), np.zeros(0, np.int64)
+    )
+
+
 def decided(gains, apart):
     """Decide between two clusters and one; normals have `gains` (n,) nats more than one cluster.
 
@@ -130,16 +145,14 @@ def decided(gains, apart):
     random = np.random.default_rng(0)
     y = np.repeat([0, 1], 200)
     X = random.normal(size=(400, 2)) + 4.0 * y[:, None]
-    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
-    nought = np.zeros(400, np.int64)
-    scales = (ScaledNumbers(X, X),)
-    whole = quality_of(PopulationRows(scales, X == X, rows.levels, rows.n_levels), nought)
+    rows, nought = populations_of(X), np.zeros(400, np.int64)
+    whole = quality_of(rows, nought)
     normals = Quality(whole.log_density + gains, whole.n_parameters)
     drawn = y if apart else np.where(np.arange(400) % 12 == 0, 1 - y, y)
     several = PartitionProposal("mixture", y, drawn, made_nowhere)
     one = PartitionProposal("mixture", nought, nought, made_nowhere)
     mixtures = Mixtures([several], one, normals)
-    return several, decide(mixtures, [], rows, scales, np.arange(400), None, None)
+    return several, decided_on(rows, mixtures)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +201,10 @@ def test_an_answer_that_halves_hardly_find_again_has_a_small_chance():
     random = np.random.default_rng(0)
     y = np.repeat([0, 1], 200)
     X = random.normal(size=(400, 2)) + 9.0 * y[:, None]
-    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
     several = PartitionProposal("mixture", y, y, made_nowhere, found_again=0.6)
     one = PartitionProposal("mixture", 0 * y, 0 * y, made_nowhere)
     mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
-    found = decide(mixtures, [], rows, (ScaledNumbers(X, X),), np.arange(400), None, None)
+    found = decided_on(populations_of(X), mixtures)
     assert found.best is several
     assert several.chance == pytest.approx(0.6**2)  # of this sample and of the other
 
@@ -203,12 +215,11 @@ def test_clusters_that_overlap_have_rows_of_another_cluster(distance, overlaps):
     y = np.repeat([0, 1], 600)
     X = random.normal(size=(1200, 2))
     X[:, 0] += distance * y
-    rows = MixtureRows(X, np.zeros((1200, 0), np.int32), np.zeros(0, np.int64))
     nearest = (X[:, 0] > distance / 2).astype(np.int64)
     tree = PartitionProposal("graph", nearest, y, made_nowhere)
     one = PartitionProposal("mixture", 0 * y, 0 * y, made_nowhere)
-    mixtures, scales = Mixtures([], one, Quality(np.zeros(1200), 0)), (ScaledNumbers(X, X),)
-    found = decide(mixtures, [tree], rows, scales, np.arange(1200), 2, None)
+    mixtures = Mixtures([], one, Quality(np.zeros(1200), 0))
+    found = decided_on(populations_of(X), mixtures, [tree], 2)
     expected = (nearest != y).mean()  # of the true classes
     assert found.overlap == (pytest.approx(expected, abs=0.02) if overlaps else None)
 
@@ -402,12 +413,12 @@ def test_an_answer_replaces_the_previous_one_if_it_describes_other_rows_better(s
     y = np.resize([0, 1], 800)
     X = random.normal(size=(800, 2)) + 6.0 * y[:, None]
     X[400:] = random.normal(size=(400, 2)) + 3.0 if step == 0.0 else X[400:]
-    rows = MixtureRows(X, np.zeros((800, 0), np.int32), np.zeros(0, np.int64))
-    nought, scales = np.zeros(400, np.int64), (ScaledNumbers(X, X),)
+    nought = np.zeros(400, np.int64)
     several = PartitionProposal("mixture", y[:400], y[:400], made_nowhere)
     one = PartitionProposal("mixture", nought, nought, made_nowhere)
     mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
-    found = decide(mixtures, [], rows, scales, np.arange(800), None, nought)
+    further = populations_of(X)
+    found = decided_on(populations_of(X[:400]), mixtures, before=nought, further=further)
     assert (found.best.n_clusters, found.followed) == (n_clusters, n_clusters == 1)
 
 
