@@ -13,6 +13,7 @@ from functools import cached_property
 from threading import Lock
 
 import numpy as np
+from scipy.cluster.vq import vq
 
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.rows.threads import map_threads, one_thread
@@ -30,6 +31,9 @@ SPLITS = 2
 
 MIN_SPLIT_ROWS = 10
 """Number of rows that a component must exceed to be split."""
+
+LLOYD_STEPS = 300
+"""Maximum number of steps of k-means, as in scikit-learn."""
 
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
 """EM steps of a short run, maximum EM steps of a fit, and the gain in nats per row that ends it."""
@@ -194,8 +198,6 @@ class _Parts:
 
     def k_means(self, k: int) -> np.ndarray:
         """Return the labels (n,) of k-means that starts from at most k parts; k must not fall."""
-        from sklearn.cluster import KMeans  # which takes a second to import
-
         X, labels, scatter = self.X, self.labels, self.scatter
         if not X.shape[1]:  # every column is constant
             return labels
@@ -206,8 +208,19 @@ class _Parts:
             labels[own[along > along.mean()]] = new
             scatter[widest] = _scatter(X[labels == widest])
             scatter.append(_scatter(X[labels == new]))
-        centres = np.array([X[labels == c].mean(axis=0) for c in np.unique(labels)])
-        return np.asarray(KMeans(len(centres), init=centres, n_init=1).fit(X).labels_)
+        return _k_means(X, labels)
+
+
+def _k_means(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the labels (n,) of rows X (n, r) by Lloyd's algorithm, which starts from `labels`."""
+    for _ in range(LLOYD_STEPS):
+        members = np.eye(labels.max() + 1)[labels]
+        sizes = members.sum(axis=0)
+        centres = (members.T @ X)[sizes > 0] / sizes[sizes > 0, None]
+        before, labels = labels, vq(X, centres, check_finite=False)[0]
+        if np.array_equal(labels, before):
+            break
+    return labels
 
 
 def _scatter(X: np.ndarray) -> float:
