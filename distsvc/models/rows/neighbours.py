@@ -44,7 +44,7 @@ def _in_boxes(rows: np.ndarray, k: int) -> Search:
     """Return a function that searches the neighbours of a block of rows with a k-d tree."""
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(rows)
+    tree = cKDTree(rows, leafsize=64)  # most leaves near a row are searched anyway
 
     def search(first: int) -> Found:
         block = rows[first : first + NEIGHBOUR_BLOCK_ROWS]
