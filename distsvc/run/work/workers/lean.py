@@ -12,7 +12,7 @@ from typing import Any
 
 def lean() -> None:
     """Block pandas, which is never used, and most garbage collections."""
-    gc.set_threshold(200_000)  # imports create a million objects, and no garbage
+    gc.set_threshold(1_000_000)  # imports create a million objects, and no garbage
     atexit.register(gc.freeze)  # no collection at the end
     if not is_lean():
         sys.meta_path.insert(0, _WithoutPandas())
