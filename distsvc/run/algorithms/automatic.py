@@ -4,7 +4,8 @@
 2. If columns are not modelled, level trees learn from them in phases of their own.
 3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
    each model is a task, which learns from them. ``vote-graph``: the driver counts the votes.
-4. ``choose``: the driver fits the mixture of modelled columns, and chooses.
+   Meanwhile the driver also fits the mixtures of modelled columns.
+4. ``choose``: the driver compares the proposals of both views, and chooses.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.neighbours import NEIGHBOUR_BLOCK_ROWS
 from distsvc.models.rows.principal_components import SEARCHED
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rows.threads import both, one_thread
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, Ensemble, steps_of_member
 from distsvc.models.support_vector.level_tree.rule import LevelRule
@@ -137,7 +139,9 @@ class Automatic(AlgorithmJob):
             self.levels.engine.notes.extend(self.engine.notes)
             self.levels.fit(steps, survey)
         if self.engine.uses_graph:
-            self.graph.fit(steps, survey)
+            graph = partial(self.graph.fit, steps, survey)
+            with one_thread():  # threads that set limits in turns would restore wrong ones
+                both(graph, self.engine.learn_mixtures, driver_threads())
         with steps.progress.phase("choose"):
             self.engine.choose()
         return self.engine.rule
