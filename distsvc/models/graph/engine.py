@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,9 @@ from distsvc.models.rows.principal_components import SEARCHED, principal_compone
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.support_vector.boundary.base import Parameters
-from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.engine import Grown, LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
-from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 GRAPH_ROWS = 20_000
 """Maximum number of rows in a graph."""
@@ -150,16 +150,16 @@ class GraphEngine:
         return self.tree.seen(self.coordinates)
 
     def learn(self) -> None:
-        """Train all models on the coordinates, and choose the answer."""
+        """Train models on the coordinates, and choose the answer."""
         if self.coordinates is None:
             return
         ensemble, view = self.tree.ensemble, self.seen
-        members = range(len(ensemble.members))
-        grown = map_threads(
-            lambda number: grow(ensemble, number, view, self.keys), members, self.n_jobs
-        )
-        trees, sums = zip(*grown, strict=True)
-        self.tree.choose(trees, sums)
+
+        def train(part: int) -> list[Grown]:
+            grown = partial(grow, ensemble, view=view, keys=self.keys)
+            return map_threads(grown, ensemble.rounds[part], self.n_jobs)
+
+        self.tree.choose_early(train)
 
     def labels(self, found: LevelSets) -> np.ndarray:
         """Return the clusters (m,) int32 of the points in a cut of the tree, 0 the largest."""
@@ -192,9 +192,7 @@ class GraphEngine:
         return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)
 
 
-def grow(
-    ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray
-) -> tuple[LevelTree, np.ndarray]:
+def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) -> Grown:
     """Train a model, grow its tree, and return the tree and its test sums (4, b) int64.
 
     The coordinates `view` (m, q) are in the order of keys (m,).

@@ -3,8 +3,8 @@
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
 2. If columns are not modelled, level trees learn from them in phases of their own.
 3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
-   each model is a task, which learns from them. ``vote-graph``: the driver counts the votes.
-   Meanwhile the driver also fits the mixtures of modelled columns.
+   each model of middle width is a task, which learns from them. ``learn-graph-others``: all other
+   models, unless the first agree. Meanwhile the driver fits the mixtures of modelled columns.
 4. ``choose``: the driver compares the proposals of both views, and chooses.
 """
 
@@ -31,6 +31,7 @@ from distsvc.models.rows.principal_components import SEARCHED
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.threads import both, one_thread
 from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.level_tree.engine import Grown
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, Ensemble, steps_of_member
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
@@ -64,16 +65,18 @@ class Graph:
             engine.take(kept["points"], kept["keys"], kept["point_of"], coordinates)
         if engine.coordinates is None:
             return
-        members = len(engine.tree.ensemble.members)
-        results = list(steps.map(LEARN_GRAPH, members))
-        with steps.progress.phase("vote-graph"):
-            engine.tree.choose(*trees_of(results))
+        rounds = engine.tree.ensemble.rounds
+
+        def train(part: int) -> list[Grown]:
+            return trees_of(steps.map(LEARN_GRAPH[part], len(rounds[part])))
+
+        engine.tree.choose_early(train)
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the number of row pairs in the graph, and of steps of a model."""
         m = min(n_rows, GRAPH_ROWS)
         steps = float(steps_of_member(m, self.engine.parameters.max_iter))
-        return {COORDINATES: float(m) ** 2, LEARN_GRAPH.name: steps}
+        return {COORDINATES: float(m) ** 2} | {phase.name: steps for phase in LEARN_GRAPH}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of the graph's rows, edges and eigenvectors, and of a model."""
@@ -99,16 +102,20 @@ class Graph:
         return Result({"ensemble": ensemble.facts()}, arrays, rows=len(rows))
 
 
-def learn_graph(run: RunDirectory, number: int) -> Result:
-    """Train one model on the graph's coordinates; grow and test its tree of level sets."""
+def learn_graph(run: RunDirectory, number: int, part: int) -> Result:
+    """Train a model of a round on the graph's coordinates; grow and test its tree."""
     placed = run.read(COORDINATES)
     ensemble = Ensemble.restored(placed.facts["ensemble"], placed.arrays["components"])
     view, keys = placed.arrays["view"], placed.arrays["keys"]
-    tree, sums = grow(ensemble, number, view, keys)
+    tree, sums = grow(ensemble, ensemble.rounds[part][number], view, keys)
     return tree_result(tree, ensemble, sums)
 
 
-LEARN_GRAPH = Phase("learn-graph", learn_graph)
+LEARN_GRAPH = (
+    Phase("learn-graph", partial(learn_graph, part=0)),
+    Phase("learn-graph-others", partial(learn_graph, part=1)),
+)
+"""Phases of the models of middle width, and of all others."""
 
 
 class Automatic(AlgorithmJob):

@@ -9,7 +9,7 @@ splits on rows of the sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,7 +25,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
-from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.engine import Grown, LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
     STEPS,
@@ -183,9 +183,9 @@ class LevelTrees(AlgorithmJob):
         if self.viewed:
             steps.do(PROJECT)
             gather(steps, GATHER_VIEWS)
-        results = list(steps.map(LEARN_MODELS, len(ensemble.members)))
+        grown = trees_of(steps.map(LEARN_MODELS, len(ensemble.members)))
         with steps.progress.phase("vote"):
-            engine.choose(*trees_of(results))
+            engine.choose(grown)
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
@@ -233,10 +233,10 @@ def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result
     return Result({"gamma": tree.gamma}, arrays | {SUMS: sums}, rows=ensemble.steps)
 
 
-def trees_of(results: Sequence[Result]) -> tuple[list[LevelTree], list[np.ndarray]]:
-    """Return the untested trees of models, and for each tree the sums (4, b) for its tests."""
-    sums = [one.arrays.pop(SUMS) for one in results]
-    return [LevelTree(gamma=one.facts["gamma"], **one.arrays) for one in results], sums
+def trees_of(results: Iterable[Result]) -> list[Grown]:
+    """Return the untested trees of models, each with its test sums (4, b)."""
+    sums = ((one, one.arrays.pop(SUMS)) for one in results)
+    return [(LevelTree(gamma=one.facts["gamma"], **one.arrays), of_one) for one, of_one in sums]
 
 
 def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPart:

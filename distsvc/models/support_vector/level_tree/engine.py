@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -35,6 +36,9 @@ from distsvc.models.support_vector.level_tree.ensemble import (
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
+
+Grown = tuple[LevelTree, np.ndarray]
+"""A model's tree, and its test sums (4, b) int64 over the tested rows."""
 
 
 class LevelTreeEngine(SupportVectorEngine):
@@ -66,7 +70,7 @@ class LevelTreeEngine(SupportVectorEngine):
     least_standing = LEAST_STANDING
     before: np.ndarray | None = None
     follow: bool | None = None
-    _grown: Sequence[tuple[LevelTree, np.ndarray]]
+    _grown: Sequence[Grown]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Set the centre and the models from pilot rows (m, d), in the order of their keys."""
@@ -99,28 +103,48 @@ class LevelTreeEngine(SupportVectorEngine):
         """Return the key ranges of all rows that models learn from or test splits on."""
         return sampling.key_blocks(n_rows, rows_of_sample(n_rows, self.parameters.max_iter))
 
-    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray]) -> None:
-        """Let the trees of all models vote, and use the winner's cut as the rule.
+    def choose(self, grown: Sequence[Grown]) -> None:
+        """Let the trees of all models vote, and use the winner's cut as the rule."""
+        self._earlier = list(self.notes)
+        self.settle(self._level_sets(range(len(grown)), grown))
 
-        The sums (4, b) of each tree are over its tested rows. z is scaled to their number, not to
-        the table's, with which chance differences would be significant.
+    def choose_early(self, train: Callable[[int], Sequence[Grown]]) -> None:
+        """Let the trees of few models vote, and those of all if the few do not agree.
+
+        ``train(part)`` returns the trees of the models `Ensemble.rounds[part]`. The few agree if
+        each of them has a cut like the winner's, or if none has a significant split. That is
+        without `n_clusters`, so that other cuts use the same models.
         """
-        given, n_tested = self.parameters, self.ensemble.tested_rows
-        tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
-        level = 1.0 if given.C is not None else None
-        levels = LevelSets(
-            self.ensemble, tested, self.view, n_tested, given.granularity, level, given.nu,
-            given.assignment == "nearest", given.n_clusters, self.least_standing,
-            self.before, self.follow, self.n_jobs,
-        )  # fmt: skip
+        first, others = self.ensemble.rounds
+        found = dict(zip(first, train(0), strict=True))
+        levels = self._level_sets(first, list(found.values()))
+        if others and replace(levels, n_clusters=None).winner.support < 1.0:
+            found |= zip(others, train(1), strict=True)
+            levels = self._level_sets(sorted(found), [found[i] for i in sorted(found)])
         self._earlier = list(self.notes)
         self.settle(levels)
+
+    def _level_sets(self, numbers: Sequence[int], grown: Sequence[Grown]) -> LevelSets:
+        """Return the level sets of the models with these numbers.
+
+        z is scaled to the number of tested rows, not to the table's, with which chance differences
+        would be significant.
+        """
+        given, n_tested = self.parameters, self.ensemble.tested_rows
+        members = [self.ensemble.members[number] for number in numbers]
+        tested = [tree.tested(sums, n_tested) for tree, sums in grown]
+        level = 1.0 if given.C is not None else None
+        return LevelSets(
+            replace(self.ensemble, members=members), tested, self.view, n_tested,
+            given.granularity, level, given.nu, given.assignment == "nearest", given.n_clusters,
+            self.least_standing, self.before, self.follow, self.n_jobs,
+        )  # fmt: skip
 
     def settle(self, levels: LevelSets) -> None:
         """Use `levels` as the answer, with its rule and notes."""
         self.levels, self.notes = levels, list(self._earlier)
         tree, boundary = levels.tree, levels.boundary
-        self.gamma, self.C = tree.gamma, self.ensemble.members[levels.answer.member].C
+        self.gamma, self.C = tree.gamma, levels.ensemble.members[levels.answer.member].C
         self.n_iter = self.ensemble.steps
         f = DecisionFunction(tree.S, (tree.a / boundary).astype(np.float32), tree.gamma)
         components = self.ensemble.components
@@ -163,7 +187,7 @@ class LevelTreeEngine(SupportVectorEngine):
         return facts | {
             "gamma": self.gamma,
             "C": self.C,
-            "n_models": len(self.ensemble.members),
+            "n_models": len(self.levels.ensemble.members),
             "agreement": answer.agreement,
             "support": answer.support,
             "n_components": len(tree.S),
@@ -188,7 +212,7 @@ class LevelTreeEngine(SupportVectorEngine):
 
         ensemble, ranges = self.ensemble, self.key_ranges(n_rows)
 
-        def grown(number: int) -> tuple[LevelTree, np.ndarray]:
+        def grown(number: int) -> Grown:
             tree = ensemble.grow(number, self.view, ranges, blocks)
             return tree, ensemble.test(number, tree, n_rows, blocks)
 
@@ -196,8 +220,8 @@ class LevelTreeEngine(SupportVectorEngine):
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
         """Let the tested trees vote; the parts are not read."""
-        (trees, sums), self._grown = zip(*self._grown, strict=True), []
-        self.choose(trees, sums)
+        grown, self._grown = self._grown, []
+        self.choose(grown)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         return self.levels.voter.labels(self.levels.rows(rows))

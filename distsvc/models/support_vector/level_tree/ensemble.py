@@ -122,6 +122,19 @@ class Ensemble:
         members = [Member(**member) for member in facts["members"]]
         return cls(**facts | {"components": components, "members": members})
 
+    @property
+    def rounds(self) -> tuple[list[int], list[int]]:
+        """Numbers of the members of middle width for each number of directions, and of all others.
+
+        If the first agree, the others need not be trained.
+        """
+        order = sorted(range(len(self.members)), key=lambda i: self.members[i].gamma)
+        of_each: dict[int, list[int]] = {}
+        for number in order:
+            of_each.setdefault(self.members[number].n_components, []).append(number)
+        first = sorted(numbers[len(numbers) // 2] for numbers in of_each.values())
+        return first, [i for i in range(len(self.members)) if i not in first]
+
     def view(self, Z: np.ndarray) -> np.ndarray:
         """Return the coordinates (n, q) float32 of prepared rows Z (n, d) float32."""
         return project(Z, self.components)

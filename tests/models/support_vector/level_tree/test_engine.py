@@ -72,7 +72,7 @@ def test_the_steps_of_a_job_give_the_answer_of_fit(d, parameters):
             trees[-1].add_differences(view[part], some, ensemble.ties)
         sums.append(ensemble.test(number, trees[-1], n, blocks))
         assert sums[-1].tolist() == sum(of_parts).tolist()  # exact, whatever the cut
-    engine.choose(trees, sums)
+    engine.choose(list(zip(trees, sums, strict=True)))
     found = engine.rule.label(Z)
     assert found["label"].tobytes() == model.labels_.tobytes()
     assert found["score"].astype(float).tobytes() == model.decision_function(X).tobytes()
@@ -86,6 +86,34 @@ def test_the_steps_of_a_job_give_the_answer_of_fit(d, parameters):
     assert facts["n_support_vectors"] == len(model.dual_coef_)
     assert facts["n_branches"] == model.tree_.n_branches
     assert facts["n_clusters"] == model.n_clusters_ == engine.rule.n_clusters
+
+
+@pytest.mark.parametrize("distance", [9.0, 2.6, 0.0])
+def test_all_models_are_trained_only_if_those_of_middle_width_disagree(distance):
+    """Clear clusters, clusters that overlap, and one."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 6)) + distance * np.eye(6)[np.arange(900) % 3]
+    engine, keys = begun(X, effort="default")
+    rows, rounds, asked = engine.seen(X), engine.ensemble.rounds, []
+    engine.learn(rows, keys, len(rows))
+    grown = engine._grown
+
+    def train(part):
+        asked.append(part)
+        return [grown[number] for number in rounds[part]]
+
+    engine.choose_early(train)
+    found, n_models = engine.levels, engine.fitted_facts()["n_models"]
+    if asked == [0]:
+        assert found.winner.support == 1.0
+        assert n_models == len(rounds[0])
+    else:
+        assert asked == [0, 1]
+        assert n_models == len(grown)
+        engine.choose(grown)
+        assert engine.levels.winner.kept.tolist() == found.winner.kept.tolist()
+        assert engine.levels.winner.standing == found.winner.standing
+    assert (asked == [0]) == (distance == 9.0)
 
 
 def test_a_cut_labels_any_rows():

@@ -37,6 +37,21 @@ def plan_of(X, **changes):
     return make_ensemble(X, len(X), **settings | changes)
 
 
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_the_first_round_has_the_middle_model_of_each_subspace(effort):
+    plan = plan_of(pilot(9), effort=effort)
+    first, others = plan.rounds
+    assert sorted(first + others) == list(range(len(plan.members)))
+    of_each = {}
+    for member in plan.members:
+        of_each.setdefault(member.n_components, []).append(member.gamma)
+    assert len(first) == len(of_each)
+    for number in first:
+        member = plan.members[number]
+        gammas = sorted(of_each[member.n_components])
+        assert member.gamma == gammas[len(gammas) // 2]
+
+
 def sizes(plan):
     return sorted({member.n_components for member in plan.members})
 
