@@ -145,10 +145,8 @@ class AutoClustering(MixedClusterEstimator):
         keys = sampling.row_keys(levels.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
         first = order[:PILOT_ROWS]
-        raw = X
-        if engine.model_columns(X[first], keys[first], self._nominal(X.shape[1])):
-            X = engine.learned(X, keys)
-        engine.set_pilot(X[first], len(X))
+        engine.model_columns(X[first], keys[first], self._nominal(X.shape[1]))
+        engine.set_pilot(engine.learned(X[first], keys[first]), len(X))
         phases.ended("columns")
         if engine.columns is None:
             rows = levels.seen(X)
@@ -157,10 +155,10 @@ class AutoClustering(MixedClusterEstimator):
             phases.ended("level trees of the columns")
         if engine.uses_graph:
             some = order[_first(engine.graph, keys[order], len(X))]
-            self._learn_views(engine, X[some], keys[some])
+            self._learn_views(engine, engine.learned(X[some], keys[some]), keys[some])
             phases.ended("graph of near rows, its models and their vote")
-        self._take(engine, raw[first], len(raw))
-        self._rows = self._values("label").prepared(raw)
+        self._take(engine, X[first], len(X))
+        self._rows = map_blocks(self._values("label").prepared, X, self.n_jobs)
         self.labels_ = map_blocks(self._values("label").of_centred, self._rows, self.n_jobs)
         self._hold_rows(self._rows)
         phases.ended("choice and labels")
