@@ -217,70 +217,86 @@ def fan_out(S, squares, log_variance):
 
 
 @inlined
-def log_shape(z, kind, a, b, c):
-    """Return the log density at z, in standard deviations, of a shape of `kind`.
+def log_shape(z, kind, a, b, c, constant):
+    """Return the log density at z, in standard deviations, of a shape as in `shape_of`."""
+    if kind == STUDENT:
+        return constant - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
+    side = z if kind == NORMAL else (z - a) / (b if z < a else c)
+    return constant - 0.5 * side * side
 
-    a, b, c are parameters of `kind`, see `shape_of`; the normal ignores them.
+
+@inlined
+def sum_of_logs(x):
+    """Return the sum of the logarithms of x (m,), each at least 1."""
+    value, product = 0.0, 1.0
+    for i in range(x.shape[0]):
+        product *= x[i]
+        if product > 1e150:
+            value += math.log(product)
+            product = 1.0
+    return value + math.log(product)
+
+
+@inlined
+def quantile(z, share):
+    """Return a quantile of z (m,) within its quartiles, by bisection; the mean square of z is 1.
+
+    The quartiles of such numbers lie within a distance of sqrt(3) from their mean (Cantelli).
     """
-    if kind == STUDENT:  # a degrees of freedom, squared scale b, constant c
-        return c - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
-    if kind == TWO_PIECE:  # mode a, spreads b below and c above
-        side = (z - a) / (b if z < a else c)
-        return math.log(2.0 / (b + c)) - 0.5 * (LOG_TWO_PI + side * side)
-    return -0.5 * (LOG_TWO_PI + z * z)
+    low, high = -2.0, 2.0
+    while high - low > 1e-6:
+        middle, below = 0.5 * (low + high), 0
+        for i in range(z.shape[0]):
+            below += z[i] < middle
+        if below < share * z.shape[0]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @inlined
 def shape_of(z, log_n):
-    """Return the shape that describes residuals z (m,) best: its kind and parameters.
+    """Return the shape that describes residuals z (m,) best: its kind and four parameters.
 
-    The mean square of z is 1. The shape is a standard normal, one with heavy tails (Student's t),
-    or one with another spread on each side of its mode (the two-piece normal; John 1982).
+    The mean square of z is 1. The shape is a standard normal; one with heavy tails (Student's t
+    with a degrees of freedom and the squared scale b); or one with another spread on each side of
+    its mode a, b below and c above (the two-piece normal; John 1982). The last parameter is the
+    constant of the log density.
     """
     m = z.shape[0]
-    best = NORMAL, 0.0, 0.0, 0.0
-    best_bic = 0.0
+    constant = -0.5 * LOG_TWO_PI
+    best, best_bic = (NORMAL, 0.0, 0.0, 0.0, constant), m * (constant - 0.5)
+    squares, x = np.empty(m), np.empty(m)
     for i in range(m):
-        best_bic += log_shape(z[i], NORMAL, 0.0, 0.0, 0.0)
+        squares[i] = z[i] * z[i]
     for a in TAILS:
         b = 1.0 - 2.0 / a  # the variance is 1
         for _ in range(NEWTON_STEPS):  # EM of the squared scale
-            scale = 0.0
             for i in range(m):
-                scale += (a + 1.0) * z[i] * z[i] / (a + z[i] * z[i] / b)
-            b = scale / m
+                x[i] = squares[i] / (a + squares[i] / b)
+            b = (a + 1.0) * total(x) / m
+        for i in range(m):
+            x[i] = 1.0 + squares[i] / (a * b)
         constant = math.lgamma((a + 1.0) / 2.0) - math.lgamma(a / 2.0)
         constant -= 0.5 * math.log(a * math.pi * b)
-        bic = -0.5 * log_n
-        for i in range(m):
-            bic += log_shape(z[i], STUDENT, a, b, constant)
+        bic = m * constant - 0.5 * (a + 1.0) * sum_of_logs(x) - 0.5 * log_n
         if bic > best_bic:
-            best, best_bic = (STUDENT, a, b, constant), bic
-    ordered, narrowest = np.sort(z), np.inf
-    sides = 0.0, 0.0, 0.0
-    for quantile in MODES:
-        place = quantile * (m - 1)
-        low = int(place)
-        above = ordered[min(low + 1, m - 1)]
-        mode = ordered[low] + (place - low) * (above - ordered[low])
-        down, up = 0.0, 0.0
+            best, best_bic = (STUDENT, a, b, 0.0, constant), bic
+    for share in MODES:
+        mode, down, up = quantile(z, share), 0.0, 0.0
         for i in range(m):
-            e = z[i] - mode
-            if e < 0.0:
-                down += e * e
-            else:
-                up += e * e
-        if min(down, up) > 0.0:
+            below, above = min(z[i] - mode, 0.0), max(z[i] - mode, 0.0)
+            down += below * below
+            up += above * above
+        if min(down, up) > 0.0:  # the spreads of the highest likelihood
             both = np.cbrt(down) + np.cbrt(up)
-            if both < narrowest:  # the highest likelihood
-                spread = math.sqrt(both / m)
-                sides, narrowest = (mode, np.cbrt(down) * spread, np.cbrt(up) * spread), both
-    if narrowest < np.inf:
-        bic = -log_n
-        for i in range(m):
-            bic += log_shape(z[i], TWO_PIECE, sides[0], sides[1], sides[2])
-        if bic > best_bic:
-            best = TWO_PIECE, sides[0], sides[1], sides[2]
+            spread = math.sqrt(both / m)
+            constant = math.log(2.0 / (both * spread)) - 0.5 * LOG_TWO_PI
+            bic = m * (constant - 0.5) - log_n
+            if bic > best_bic:
+                best = TWO_PIECE, mode, np.cbrt(down) * spread, np.cbrt(up) * spread, constant
+                best_bic = bic
     return best
 
 
@@ -323,23 +339,22 @@ def describe_number(V, knots, place, y, own, log_n, densities):
     variance = total(squares) / m
     parameters, fan = 2 + steps, np.full(n, math.log(variance))
     if 0 < s < m:
-        spreads, scores = np.empty(s), np.empty(s)
-        lows, highs = np.full(s, np.inf), np.full(s, -np.inf)
+        spreads, scores, excess = np.empty(s), np.empty(s), np.empty(m)
+        for i in range(m):
+            excess[i] = squares[i] / variance - 1.0
         for k in range(s):
             spreads[k] = math.sqrt(dot(F[k], F[k]) / m) + 1e-9
-            score = 0.0
-            for i in range(m):
-                F[k, i] /= spreads[k]
-                lows[k], highs[k] = min(lows[k], F[k, i]), max(highs[k], F[k, i])
-                score += (squares[i] / variance - 1.0) * F[k, i]
-            scores[k] = -score * score / (2.0 * m)
+            scores[k] = -0.5 * (dot(excess, F[k]) / spreads[k]) ** 2 / m
         picked, f = lowest_places(scores, MAX_FANS), 0
         while f < picked.shape[0] and scores[picked[f]] < -log_n:
             f += 1
         if f > 0:
-            S = np.ones((f + 1, m))
+            S, lows, highs = np.ones((f + 1, m)), np.zeros(f), np.zeros(f)
             for j in range(f):
-                copy(F[picked[j]], S[j + 1])
+                k = picked[j]
+                for i in range(m):
+                    S[j + 1, i] = F[k, i] / spreads[k]
+                    lows[j], highs[j] = min(lows[j], S[j + 1, i]), max(highs[j], S[j + 1, i])
             g = fan_out(S, squares, math.log(variance))
             new = np.full(n, g[0])
             for j in range(f):
@@ -347,7 +362,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                 fill_term(V, knots, place, terms[k], column)
                 for i in range(n):
                     x = (column[i] - means[k]) / spreads[k]  # at most as far as own rows
-                    new[i] += g[j + 1] * min(max(x, lows[k]), highs[k])
+                    new[i] += g[j + 1] * min(max(x, lows[j]), highs[j])
             gained = 0.0
             for i in range(m):
                 old_log, new_log = fan[own[i]], new[own[i]]
@@ -357,15 +372,17 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                 fan, parameters = new, parameters + f
     for i in range(m):
         r[i] *= math.exp(-0.5 * fan[own[i]])
-    kind, u, v, w = NORMAL, 0.0, 0.0, 0.0
+    kind, u, v, w, constant = NORMAL, 0.0, 0.0, 0.0, -0.5 * LOG_TWO_PI
     share = dot(r, r) / m
     if share > MOST_OF_VARIANCE:
         for i in range(m):
             r[i] /= math.sqrt(share)
-        kind, u, v, w = shape_of(r, log_n)
+        kind, u, v, w, constant = shape_of(r, log_n)
+    known, narrow = fan[0], math.exp(-0.5 * fan[0])
     for i in range(n):
-        z = rest[i] * math.exp(-0.5 * fan[i])
-        densities[i] = log_shape(z, kind, u, v, w) - 0.5 * fan[i]
+        if fan[i] != known:  # mostly all are equal
+            known, narrow = fan[i], math.exp(-0.5 * fan[i])
+        densities[i] = log_shape(rest[i] * narrow, kind, u, v, w, constant) - 0.5 * known
     return parameters + kind
 
 
