@@ -32,11 +32,9 @@ SPLITS = 2
 MIN_SPLIT_ROWS = 10
 """Number of rows that a component must exceed to be split."""
 
-LLOYD_STEPS = 300
-"""Maximum number of steps of k-means, as in scikit-learn."""
-
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
-"""EM steps of a short run, maximum EM steps of a fit, and the gain in nats per row that ends it."""
+"""EM steps of a short run, maximum steps of a fit and of k-means, and the gain in nats per row that
+ends a fit."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,7 @@ class _Parts:
 
 def _k_means(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the labels (n,) of rows X (n, r) by Lloyd's algorithm, which starts from `labels`."""
-    for _ in range(LLOYD_STEPS):
+    for _ in range(STEPS):
         members = np.eye(labels.max() + 1)[labels]
         sizes = members.sum(axis=0)
         centres = (members.T @ X)[sizes > 0] / sizes[sizes > 0, None]
