@@ -24,7 +24,7 @@ OfRows = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class FitRows:
-    """Rows (n, d) of a fit, and by lazy attribute the function from rows (m, d) to values (m,)."""
+    """Rows (n, d) of a fit; a function from rows (m, d) to values (m,) for each lazy attribute."""
 
     rows: np.ndarray
     functions: Mapping[str, OfRows]

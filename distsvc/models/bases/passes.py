@@ -174,8 +174,8 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         Raises
         ------
         ValueError
-            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
-            out of range.
+            For infinity in X, fewer than 2 rows, or a parameter out of range. For NaN or columns
+            that are no numbers, unless the class takes missing values and categories.
 
         Examples
         --------

@@ -31,7 +31,8 @@ class StreamEstimator:
         Raises
         ------
         ValueError
-            For NaN or infinity in X, or a parameter that is out of range or needs all rows at once.
+            For infinity in X, or a parameter that is out of range or needs all rows at once. For
+            NaN, unless the class takes missing values.
 
         Examples
         --------

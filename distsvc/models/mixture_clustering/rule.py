@@ -39,7 +39,7 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
     """Return median, length of the tail, and the limit in tails, of ascending densities (m,)."""
     usual, outside = SHARES_OUTSIDE.tail, SHARES_OUTSIDE.outside
     share, inside = SHARES_OUTSIDE.first_tail, densities
-    for number in range(4):  # each without the outliers of the previous one
+    for number in range(4):  # each round leaves out the outliers of the previous one
         middle, low = np.median(inside), np.quantile(inside, share)
         unit = _depth(usual, p) / _depth(share, p)
         tail = max(float(middle - low) * unit, SHARES_OUTSIDE.min_unit)

@@ -67,7 +67,7 @@ def text_keys(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     1,) int64.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    hash_texts(np.array(data), np.array(offsets), hashes)  # writable copies: one compiled version
+    hash_texts(np.array(data), np.array(offsets), hashes)  # writable: one compiled version
     return row_keys(0, hashes)
 
 

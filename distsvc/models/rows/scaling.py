@@ -150,7 +150,7 @@ class ColumnSums:
         """Columns (d,) bool whose values are equal up to rounding."""
         size = np.maximum(np.abs(self.least), np.abs(self.most))
         with np.errstate(invalid="ignore"):  # columns without values
-            # 16 roundings of the values
+            # 16 rounding errors
             return ~(self.most - self.least > 2.0**-48 * size)
 
     def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
