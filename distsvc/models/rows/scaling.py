@@ -170,8 +170,8 @@ class Scaling:
     """Scaling of raw rows: fill missing values, then (x - centre) / scale.
 
     Constant columns have scale 1 and become 0. For kind ``unit`` a row is divided by its length
-    instead. For kind ``robust``, z beyond `ROBUST_LIMIT` becomes 5 + log(1 + 4 (z - 5)) / 4, which
-    keeps the order.
+    instead, and kind ``none`` only fills missing values. For kind ``robust``, z beyond
+    `ROBUST_LIMIT` becomes 5 + log(1 + 4 (z - 5)) / 4, which keeps the order.
 
     Attributes
     ----------

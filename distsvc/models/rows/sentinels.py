@@ -1,13 +1,13 @@
 """Sentinel values such as -9999, which represent missing values in a column.
 
 They are found in the pilot, so that they are the same for any partition of a table. A number is
-reported if at least 1 % of the rows have it and it meets one of these conditions:
+reported if at least `MIN_SENTINEL_SHARE` of the rows have it, in one of these cases:
 
-* It lies outside the range of the other values by more than that range, or by three times that
-  range if it is not a usual sentinel.
-* It is a usual sentinel and ten times as frequent as any other value. For -1 this needs lower
-  values, because columns are also scaled to [-1, 1].
-* It is -1, and there are many other values, none of them negative.
+* A usual sentinel except -1 lies outside the range of the other values by more than that range, or
+  is ten times as frequent as any other value except 0.
+* -1 is the only negative number of many. Or it is ten times as frequent as any other value except
+  0, and not the minimum, which may come from a scaling to [-1, 1].
+* Any other number lies outside the range of many values by `MIN_OUTLIER_RANGES` such ranges.
 
 The thresholds were set on tables of measurements, counts and codes, most of which have no
 sentinels.
