@@ -29,9 +29,10 @@ MIN_REPEATED_SHARE = 0.8
 def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) that rows (n, d), in random order, repeat; None if there are many.
 
-    There are 2 to `MAX_FEW_POINTS` points. Each has `least_mass` rows in the plane or more, and all
-    together have `MIN_REPEATED_SHARE` of the rows. More than 5 points are rejected if a column has
-    evenly spaced values: counts, ratings and rounded values are no categories.
+    There are 2 to `MAX_FEW_POINTS` points. Each has enough rows for a cluster in the plane
+    (`least_mass`), and all together have `MIN_REPEATED_SHARE` of the rows. More than 5 points are
+    rejected if a column has evenly spaced values: counts, ratings and rounded values are no
+    categories.
     """
     # Most tables are rejected by their first rows, which is fast.
     look = rows[:500]
