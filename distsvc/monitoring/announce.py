@@ -193,7 +193,7 @@ def environment_of(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str
 PREFIX, JOB = "distsvc_", "job"
 LAST_SUCCESS = "last_success_timestamp_seconds"
 LAST_CHECK = "last_check_timestamp_seconds"
-KEPT = (LAST_SUCCESS, LAST_CHECK)
+LASTING_METRICS = (LAST_SUCCESS, LAST_CHECK)
 """Metrics that keep the file's value if the run does not set them."""
 
 METRICS = {
@@ -341,7 +341,7 @@ def _check_values(report: Report) -> Values:
 
 
 def _last_times(path: Path) -> dict[str, Values]:
-    """Return the metrics `KEPT` of each job in a file; nothing if the file is damaged."""
+    """Return the `LASTING_METRICS` of each job in a file; nothing if the file is damaged."""
     from prometheus_client.parser import text_string_to_metric_families
 
     try:
@@ -352,6 +352,6 @@ def _last_times(path: Path) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for sample in samples:
         name = sample.name.removeprefix(PREFIX)
-        if name in KEPT and JOB in sample.labels and math.isfinite(sample.value):
+        if name in LASTING_METRICS and JOB in sample.labels and math.isfinite(sample.value):
             found.setdefault(sample.labels[JOB], {})[name] = sample.value
     return found

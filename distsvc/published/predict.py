@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from distsvc.errors import JobFileError
 from distsvc.run.forecast import check_labelling
@@ -34,7 +33,7 @@ def predict_table(
     path: str,
     output_path: str,
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     at: ClusterAddress = DEFAULT_ADDRESS,
     start: Start = DEFAULT_START,
     progress: Progress | None = None,

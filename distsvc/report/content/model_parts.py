@@ -233,7 +233,7 @@ class LevelsPart(ReportPart):
         return sorted(best[:most], key=lambda row: row.n_clusters)
 
 
-CLOSE = 0.25
+MIN_CLOSE_CHANCE = 0.25
 """Minimum probability that another sample gives an answer for the answer to count as close."""
 
 MIN_PART = 0.15
@@ -273,8 +273,8 @@ class AlternativePart(ReportPart):
 
     @property
     def is_close(self) -> bool:
-        """Whether another sample gives this answer with a probability of at least `CLOSE`."""
-        return self.chance >= CLOSE
+        """Whether the probability of this answer is at least `MIN_CLOSE_CHANCE`."""
+        return self.chance >= MIN_CLOSE_CHANCE
 
     @property
     def divided(self) -> list[tuple[int, list[float]]]:

@@ -143,13 +143,15 @@ def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
     return figure_as_svg
 
 
-def as_figure(draw: Callable[..., str], *args: Any) -> Figure:
+def as_figure(
+    draw: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Figure:
     """Return the figure of a function that is decorated by `drawn`, on the page's background."""
     check_extra("matplotlib", "report", "a figure")
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE)
-        figure: Figure = inspect.unwrap(draw)(*args)
+        figure: Figure = inspect.unwrap(draw)(*args, **kwargs)
     figure.set_facecolor(CARD)
     for patch in figure.findobj(Dots):
         patch.lengthen()

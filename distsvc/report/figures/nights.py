@@ -320,7 +320,7 @@ def _shown(sizes: tuple[Counter[int], Counter[int]], moved: Counter[int]) -> set
     return shown
 
 
-ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
+END_WORDS = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
 """Words in the drawing for clusters that have ended, by event."""
 
 
@@ -338,7 +338,7 @@ def draw_moves(found: LineagePart, colours: Mapping[int, str]) -> str | None:
     moved = moved_rows(found)
     if moved is None:
         return None
-    before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not s.is_new}
+    before = {s.id: END_WORDS[s.event] for s in found.clusters if s.has_ended}
     after = {s.id: "new" for s in found.clusters if s.is_new}
     return alluvial(moved, (before, after), colours)
 

@@ -43,11 +43,12 @@ from distsvc.report.figures.mpl import (
 )
 from distsvc.report.formats import compact, one_line, percent, short_name, things
 
-REASONS = {
+CURVE_WORDS = {
     "elbow": "at the elbow",
     "agreement": "on which trees agree",
     "n_clusters": "as asked for",
 }
+"""Words in the drawing for the way in which the number of clusters was chosen (`Curve.by`)."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def curve(found: Curve) -> Figure:
     at = x == chosen
     if at.any():
         left = float(y[at][0])
-        reason = one_line(REASONS.get(found.by, found.by), 40)
+        reason = one_line(CURVE_WORDS.get(found.by, found.by), 40)
         text = f"{things(chosen, 'cluster')}, {reason}: {percent(left)} left"
         right = 2 * chosen <= end
         axes.plot(chosen, left, "o", color=EDGE, markersize=8, zorder=3)
