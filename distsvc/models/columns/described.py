@@ -15,6 +15,9 @@ from distsvc.models.columns.model import (
     NumberColumn,
 )
 
+TIME_STEPS = {"a day": 86_400, "an hour": 3_600, "a minute": 60, "a second": 1}
+"""Seconds of the units in which steps of times are described."""
+
 SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
 """Words for the keys of `SCALES`."""
 
@@ -40,11 +43,15 @@ class ColumnDescription:
 
 
 def described(
-    model: ColumnModel, names: Sequence[str], given: Sequence[GivenColumn] | None = None
+    model: ColumnModel,
+    names: Sequence[str],
+    given: Sequence[GivenColumn] | None = None,
+    units: Sequence[str] = (),
 ) -> list[ColumnDescription]:
     """Return the descriptions of the stored columns `names` (d,) of a model.
 
-    `given` are the kinds and scales from the job file.
+    `given` are the kinds and scales from the job file. `units` are "days" or "seconds" for times,
+    and empty for other columns.
     """
     found = []
     salts = model.salts.tolist()
@@ -56,7 +63,7 @@ def described(
         elif isinstance(column, CategoryColumn):
             found.append(_category(column, of))
         else:
-            found.append(_number(column, of))
+            found.append(_number(column, of, units[j] if units else ""))
     return found
 
 
@@ -71,7 +78,7 @@ def _category(column: CategoryColumn, given: GivenColumn) -> ColumnDescription:
     return ColumnDescription(column.kind, "", reason)
 
 
-def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
+def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescription:
     """Describe a column of numbers; a zero-inflated column by its values except the spike."""
     of = column.map if column.amounts is None else column.amounts
     kind = column.kind
@@ -80,7 +87,7 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
         "ordinal": f"{len(of.values)} values; no smooth density fits, only the order counts",
         "continuous": "most values differ",
         "count": "whole numbers",
-        "rounded": _rounding(of),
+        "rounded": _rounding(of, unit),
     }[kind]
     scale = "" if kind == "ordinal" else SCALE_WORDS[of.scale]
     if given.kind:
@@ -90,10 +97,22 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
     return ColumnDescription(kind, scale, reason)
 
 
-def _rounding(of: NumberMap) -> str:
+def _rounding(of: NumberMap, unit: str) -> str:
     """Return words for the step if all values are multiples of it, else for the commonest gap."""
     step = f"{of.step:.6g}"
     places = (of.values - of.low) / float(step) if of.step else of.values
     if (np.abs(places - places.round()) <= ON_GRID).all():
-        return f"rounded to {step}"
-    return f"values repeat, most often {step} apart"
+        return f"rounded to {_step_words(step, unit)}"
+    return f"values repeat, most often {_step_words(step, unit)} apart"
+
+
+def _step_words(step: str, unit: str) -> str:
+    """Return a step in words, such as "a day" or "15 minutes", if it is one of times."""
+    if not unit:
+        return step
+    seconds = float(step) * (86_400 if unit == "days" else 1)
+    for name, length in TIME_STEPS.items():
+        if seconds and seconds % length == 0:
+            count = seconds / length
+            return name if count == 1 else f"{count:,.0f} {name.split()[1]}s"
+    return f"{seconds:g} seconds"

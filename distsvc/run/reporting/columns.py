@@ -72,7 +72,12 @@ def columns_part(
 def _descriptions(table: Table, preparation: Preparation, job: Job) -> list[ColumnDescription]:
     """Return the description of each feature, from its column model or its type."""
     if preparation.columns is not None:
-        found = described(preparation.columns, table.columns, given_columns(table))
+        units = [
+            feature.unit if isinstance(feature, Time) else ""
+            for feature, places in placed(table.features)
+            for _ in range(places.stop - places.start)
+        ]
+        found = described(preparation.columns, table.columns, given_columns(table), units)
         return [found[places.start] for _, places in placed(table.features)]
     scale = "" if preparation.scaling.kind == "none" else preparation.scaling.kind
     why = "preprocess.scale" if job.preprocess.scale else ""

@@ -48,6 +48,23 @@ def test_only_multiples_of_a_step_are_rounded(values, reason):
     assert found.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(
+    ("step", "unit", "reason"),
+    [
+        (86_400.0, "seconds", "rounded to a day"),
+        (900.0, "seconds", "rounded to 15 minutes"),
+        (0.5, "seconds", "rounded to 0.5 seconds"),
+        (7.0, "days", "rounded to 7 days"),
+        (86_400.0, "", "rounded to 86400"),
+    ],
+)
+def test_steps_of_times_have_units(step, unit, reason):
+    values = step * np.random.default_rng(0).integers(-50, 50, N)
+    model = ColumnModel.of(values[:, None], np.zeros(1, bool))
+    (found,) = described(model, ["x"], units=[unit])
+    assert found.reason.startswith(reason)
+
+
 @pytest.mark.parametrize("name", columns())
 def test_kinds_and_scales(name):
     _, kind, scale = columns()[name]
