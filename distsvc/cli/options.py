@@ -236,10 +236,10 @@ def split_options(
 
 
 def hint_of_option(error: click.NoSuchOption) -> str:
-    """Return a hint for an unknown option that is a key of the job or similar to an option."""
+    """Return a hint for an unknown option: a key of the job, a similar option, or all options."""
     command, name = error.ctx.command if error.ctx else None, error.option_name
     names = {of.name for of in command.params} if command else set()
-    likely = list(error.possibilities or ())
+    likely = [option for option in error.possibilities or () if option != "--help"]
     if "settings" in names:
         from distsvc.job.file import keys_like, keys_named
 
@@ -248,4 +248,7 @@ def hint_of_option(error: click.NoSuchOption) -> str:
         likely = [short.get(key, f"--set {key}=VALUE") for key in keys] or likely
         if not likely:
             return "; a key of the job file is given by --set SECTION.KEY=VALUE"
-    return f"; did you mean {' or '.join(likely)}?" if likely else ""
+    if likely:
+        return f"; did you mean {' or '.join(likely)}?"
+    known = [of.opts[0] for of in command.params if isinstance(of, click.Option)] if command else []
+    return f"; the options are {', '.join(known)}" if known else ""

@@ -140,7 +140,7 @@ def test_another_key_of_the_same_section_may_be_set(asked):
         (["run", "a", "--zzz"], "; a key of the job file is given by --set SECTION.KEY=VALUE"),
         (["backfill", "a", "--n-clusters=5"], "; did you mean --set model.n_clusters=VALUE?"),
         (["gc", "a", "--dryrun"], "; did you mean --dry-run?"),
-        (["gc", "a", "--zzz"], "No such option: --zzz"),
+        (["history", "a", "--html", "b"], "; the options are --page, --json"),
     ],
     ids=str,
 )

@@ -97,6 +97,8 @@ def trends(nights: Sequence[Night]) -> Figure:
         axes.grid(axis="y")
         low, high = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
         axes.set_ylim(low, 1.15 * high if high > 0 else 1.0)
+        if low == high == 0.0:
+            axes.set_yticks([0.0])
     _dates(panels[-1], days)
     return figure
 

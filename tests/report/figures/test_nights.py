@@ -22,6 +22,11 @@ def test_only_measures_with_values_are_drawn():
     assert [one for one in drawn if one.startswith("2026")] == ["2026-11-01", "2026-11-02"]
 
 
+def test_shares_that_are_all_zero_have_no_other_tick():
+    told = [night(day, outside=0.0) for day in (1, 2)]
+    assert [one for one in texts(figures.trends(told)) if "%" in one] == ["0\u00a0%"]
+
+
 def test_wide_bands_have_their_id():
     told = [night(d, sizes={0: 500, 7: 400, 9: 10 if d < 5 else 600}) for d in range(1, 9)]
     drawn = texts(figures.river(told))
