@@ -442,6 +442,23 @@ class ColumnsPart(ReportPart):
     n_hidden: OmitDefault[Size] = 0
 
 
+class NamedColumn(ReportPart):
+    """A column in a cluster's name, as "high bytes" or "bytes 12 to 40".
+
+    `low` and `high` are the ends of the range in `text`; words such as "high" have none.
+    """
+
+    column: str
+    text: str
+    low: OmitDefault[Known] = None
+    high: OmitDefault[Known] = None
+
+    @property
+    def has_range(self) -> bool:
+        """Whether the name has a range of the column's values."""
+        return self.low is not None or self.high is not None
+
+
 class ProfilesPart(ReportPart):
     """Profiles of clusters, the largest first, in a sample of `rows`."""
 

@@ -23,6 +23,7 @@ from distsvc.report.content.parts import (
     Label,
     LineagePart,
     MembershipPart,
+    NamedColumn,
     Number,
     OmitDefault,
     ProfilesPart,
@@ -169,7 +170,8 @@ class ForecastPart(ReportPart):
 class Report(ReportPart):
     """The whole of ``report.json``; parts that only some models have may be None.
 
-    `names` are the job's names of clusters, by id. `doubts` are reasons to doubt the clusters, as
+    `names` are the job's names of clusters, by id; `earlier_names` those that the page of the
+    previous run made of columns. `doubts` are reasons to doubt the clusters, as
     ends of sentences, the strongest first.
     """
 
@@ -182,6 +184,7 @@ class Report(ReportPart):
     model: ModelPart
     clusters: list[ClusterRow]
     names: OmitDefault[dict[str, str]] = Field(default={})
+    earlier_names: OmitDefault[dict[str, list[NamedColumn]]] = Field(default={})
     outliers: OutlierPart
     score_histogram: ScoreHistogram
     warnings: list[str]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from distsvc.report.content.limits import PAGE_LIMITS
-from distsvc.report.content.parts import ProfileColumn, ProfilePart
+from distsvc.report.content.parts import NamedColumn, ProfileColumn, ProfilePart
 from distsvc.report.content.report import Report
 from distsvc.report.formats import measured, one_line, percent, short_name
 
@@ -20,47 +20,118 @@ def cluster_names(report: Report) -> dict[int, str]:
 
     Clusters without a name in the job and without a profile have none.
     """
-    found = names(report.profiles.clusters) if report.profiles else {}
+    found = {label: _joined(each) for label, each in column_names(report).items()}
     given = {row.label: report.names.get(str(row.label)) for row in report.clusters}
     return found | {label: one_line(name, 60) for label, name in given.items() if name}
 
 
-def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[int, str]:
-    """Return the name of each cluster by its label, empty if no column sets it apart.
+def column_names(report: Report) -> dict[int, list[NamedColumn]]:
+    """Return the columns in the name of each cluster with a profile, by its id."""
+    if report.profiles is None:
+        return {}
+    earlier = {int(label): each for label, each in report.earlier_names.items()}
+    return names(report.profiles.clusters, earlier=earlier)
 
-    A name has the smallest number of columns, from `columns`, that makes it unique in any order.
-    Names that stay equal have ranges in place of words such as "high". A single column also has its
-    range if another cluster with the same word is clearly higher or lower.
+
+def renamed(report: Report) -> list[tuple[int, str]]:
+    """Return the id and the earlier name of each cluster that has another name by its columns."""
+    now, given = column_names(report), report.names
+    names_now = {label: _joined(each) for label, each in now.items() if str(label) not in given}
+    before = {label: _joined(each) for label, each in report.earlier_names.items()}
+    return [
+        (label, before[str(label)])
+        for label, name in names_now.items()
+        if name and before.get(str(label), name) not in ("", name)
+    ]
+
+
+def names(
+    found: Sequence[ProfilePart],
+    columns: range = range(2, 5),
+    earlier: Mapping[int, Sequence[NamedColumn]] | None = None,
+) -> dict[int, list[NamedColumn]]:
+    """Return the columns in the name of each cluster by its label; none if none sets it apart.
+
+    A cluster keeps the name of the `earlier` ones that is still true. Any other name has the
+    smallest number of columns, from `columns`, that makes it unique in any order. Names that stay
+    equal have ranges in place of words such as "high". So has a column in which another cluster
+    with the same word is clearly higher or lower.
     """
-    shown: dict[int, Sequence[ProfileColumn]] = {}
-    waiting = list(found)
+    kept, shown = dict[int, Sequence[NamedColumn]](), dict[int, Sequence[ProfileColumn]]()
+    waiting = list[ProfilePart]()
+    for one in found:
+        before = (earlier or {}).get(one.label, ())
+        same = _columns_of(before, one)
+        if len(same) >= max(1, min(columns.start, len(one.columns))):
+            kept[one.label], shown[one.label] = before, same
+        else:
+            waiting.append(one)
+    taken = Counter(frozenset(map(words, each)) for each in shown.values())
     for n_columns in columns:
         texts = {one.label: frozenset(map(words, one.columns[:n_columns])) for one in waiting}
-        times = Counter(texts.values())
-        shown |= {
-            one.label: one.columns[:n_columns] for one in waiting if times[texts[one.label]] == 1
-        }
+        times = Counter(texts.values()) + taken
+        unique = [one for one in waiting if times[texts[one.label]] == 1]
+        shown |= {one.label: one.columns[:n_columns] for one in unique}
         waiting = [one for one in waiting if times[texts[one.label]] > 1]
     equal = {one.label: one.columns[: columns.start] for one in waiting}
     peers = [column for each in (shown | equal).values() for column in each]
-    return {label: _name(each, peers) for label, each in shown.items()} | {
-        label: ", ".join(map(range_words, each)) for label, each in equal.items()
-    }
+    named = {label: _named(each, peers, kept.get(label, ())) for label, each in shown.items()}
+    return named | {label: list(map(_in_range, each)) for label, each in equal.items()}
 
 
-def _name(columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn]) -> str:
-    """Return a cluster's name by its columns; `peers` are the columns in the names of all clusters.
+def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[ProfileColumn]:
+    """Return the columns of a profile that are in an earlier name; empty if it is not true.
 
-    A name that is only a flag goes on with "otherwise like the others".
+    It is true if the profile has all of its columns, words are the same, and ranges have the
+    medians of the cluster.
     """
-    alone = len(columns) == 1 and columns[0].present is not None
-    each = [
-        range_words(one)
-        if any(_is_beyond(other, one) for other in peers if other.column == one.column)
-        else words(one)
-        for one in columns
-    ]
-    return ", ".join(each) + (", otherwise like the others" if alone else "")
+    now = {column.column: column for column in profile.columns}
+    found = [now[one.column] for one in named if one.column in now]
+    true = len(found) == len(named) and all(map(_is_true, named, found))
+    return found if true else []
+
+
+def _is_true(named: NamedColumn, column: ProfileColumn) -> bool:
+    """Return True if a column in an earlier name still describes the cluster."""
+    if not named.has_range:
+        return named.text == words(column)
+    low = -math.inf if named.low is None else named.low
+    high = math.inf if named.high is None else named.high
+    return low <= column.inside.median <= high
+
+
+def _named(
+    columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn], kept: Sequence[NamedColumn]
+) -> list[NamedColumn]:
+    """Return the columns of a name in words, or in ranges if one of `peers` lies beyond.
+
+    `peers` are the columns in the names of all clusters. Ranges in a name that is `kept` stay. A
+    flag alone does not describe a cluster.
+    """
+    rest = ""
+    if len(columns) == 1 and columns[0].present is not None:
+        rest = ", otherwise like the others"
+    found = []
+    for k, one in enumerate(columns):
+        if kept and kept[k].has_range:
+            found.append(kept[k])
+        elif any(_is_beyond(other, one) for other in peers if other.column == one.column):
+            found.append(_in_range(one))
+        else:
+            found.append(NamedColumn(column=one.column, text=words(one) + rest))
+    return found
+
+
+def _in_range(column: ProfileColumn) -> NamedColumn:
+    """Return a column in a name with its range; a category has words only."""
+    text = range_words(column)
+    if column.present is not None or _inner(column.column, *LOG_SHARE) is not None:
+        return NamedColumn(column=column.column, text=text)
+    return NamedColumn(column=column.column, text=text, low=column.low, high=column.high)
+
+
+def _joined(named: Sequence[NamedColumn]) -> str:
+    return ", ".join(one.text for one in named)
 
 
 def _is_beyond(other: ProfileColumn, column: ProfileColumn) -> bool:

@@ -7,6 +7,7 @@ import datetime
 import io
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc import __version__
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import check_extra, is_installed
 from distsvc.job.config import Job
 from distsvc.job.file import job_text
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.limits import PAGE_LIMITS
-from distsvc.report.content.parts import RowsPart, relabel
+from distsvc.report.content.parts import LineagePart, NamedColumn, RowsPart, relabel
 from distsvc.report.content.report import (
     ClusterRow,
     ForecastPart,
@@ -31,7 +33,7 @@ from distsvc.report.content.report import (
     Report,
     ScoreHistogram,
 )
-from distsvc.report.sections.names import cluster_names
+from distsvc.report.sections.names import cluster_names, column_names
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.columns import ROW_NAME, ExplainedParts, parts_place
 from distsvc.run.labelling.counts import Counts
@@ -237,6 +239,7 @@ def make_report(
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
     more: dict[str, object] = {
         "names": dict(job.names),
+        "earlier_names": _earlier_names(comparison.lineage),
         "rows": rows_part(run, job, counts, largest),
         "lineage": comparison.lineage,
         "drift": comparison.drift,
@@ -246,6 +249,18 @@ def make_report(
         "publish_command": shlex.join(words) if held else None,
     }
     return named.model_copy(update=more)
+
+
+def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
+    """Return the columns in the names of the previous run's clusters, by id.
+
+    Empty if there is no such run, or its report can't be read.
+    """
+    if lineage is not None and lineage.path is not None:
+        with suppress(DataError, InputNotFoundError, JobFileError):
+            found = column_names(read_report(Output(lineage.path)))
+            return {str(label): each for label, each in found.items() if each}
+    return {}
 
 
 def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:

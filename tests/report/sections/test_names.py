@@ -3,7 +3,8 @@
 import pytest
 
 from distsvc.report.content.parts import ProfileColumn, ProfilePart, Spread
-from distsvc.report.sections.names import names, words
+from distsvc.report.sections import names as naming
+from distsvc.report.sections.names import words
 
 
 def column(name="bytes", inside=9.0, outside=(1.0, 2.0, 3.0), low=8.0, high=None, present=None):
@@ -35,6 +36,13 @@ def column(name="bytes", inside=9.0, outside=(1.0, 2.0, 3.0), low=8.0, high=None
 )
 def test_words_of_a_column(told, expected):
     assert words(told) == expected
+
+
+def names(profiles, **earlier):
+    return {
+        label: ", ".join(one.text for one in each)
+        for label, each in naming.names(profiles, **earlier).items()
+    }
 
 
 def profile(label, *columns):
@@ -110,3 +118,38 @@ def test_the_same_words_in_another_order_are_the_same_name():
     found = names([profile(0, column(), rows, column("errors")), profile(1, rows, column())])
     assert found[0] == "high bytes, high rows, high errors"
     assert found[1] == "high rows, high bytes"
+
+
+def test_a_cluster_keeps_an_earlier_name_that_is_still_true():
+    """Its columns may have another order, and its range other ends."""
+    rows, low = column("rows"), column("duration", inside=0.1, low=None, high=0.5)
+    near, far = column(inside=9.0, low=8.0, high=10.0), column(inside=20.0, low=18.0, high=25.0)
+    profiles = [profile(0, near, low), profile(1, far, rows)]
+    earlier = naming.names(profiles)
+    before = {0: "bytes 8 to 10, low duration", 1: "high bytes, high rows"}
+    assert names(profiles) == before
+    moved = column(inside=9.5, low=8.5, high=11.0)
+    now = [profile(0, low, column("errors"), moved), profile(1, rows, column("errors"), far)]
+    assert names(now) != before
+    assert names(now, earlier=earlier) == before
+    gone = [profile(0, low, column(inside=11.0, low=9.0, high=12.0)), profile(1, rows, far)]
+    assert names(gone, earlier=earlier) == {
+        0: "low duration, bytes 9 to 12",
+        1: "high bytes, high rows",
+    }
+    assert names([profile(2, rows, far)], earlier=earlier) == {2: "high rows, high bytes"}
+
+
+def test_a_new_name_is_not_that_of_a_cluster_that_keeps_it():
+    rows, errors = column("rows"), column("errors")
+    earlier = naming.names([profile(0, column(), rows)])
+    now = [profile(3, rows, column(), errors), profile(0, rows, column(), errors)]
+    assert names(now, earlier=earlier) == {
+        0: "high bytes, high rows",
+        3: "high rows, high bytes, high errors",
+    }
+    higher = [
+        profile(3, column(inside=20.0, low=18.0), errors),
+        profile(0, column(high=10.0), rows),
+    ]
+    assert names(higher, earlier=earlier)[0] == "bytes 8 to 10, high rows"

@@ -14,6 +14,7 @@ from tests.report.reports import (
     make_lineage,
     make_moves,
     make_night_report,
+    make_profiles,
     make_report,
     make_story,
     page_text,
@@ -249,3 +250,15 @@ def test_untrusted_text_is_escaped():
     for other in ({"path": None}, {"mode": "assign"}):
         changed = report | {"lineage": report["lineage"] | other}
         assert Page(rendered(changed)).tags.count("script") == 1
+
+
+def test_the_names_before_are_shown_where_they_are_no_longer_true():
+    earlier = {
+        "0": [{"column": "width", "text": "width 1 or more", "low": 1.0}],
+        "1": [{"column": "width", "text": "width 9 or more", "low": 9.0}],
+        "2": [{"column": "depth", "text": "high depth"}],
+    }
+    report = make_night_report(3) | {"profiles": make_profiles(range(3)), "earlier_names": earlier}
+    text = page_text(report)
+    assert "a new one: 1 was “width 9 or more”; 2 was “high depth”." in text
+    assert "no longer true" not in page_text(report | {"names": {"1": "wide", "2": "deep"}})

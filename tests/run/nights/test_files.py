@@ -2,6 +2,7 @@
 
 import pytest
 
+from distsvc.report.sections.names import cluster_names, column_names
 from tests.jobs.shop import FIRST, SECOND, rows
 from tests.published_files import listed
 
@@ -36,6 +37,10 @@ def test_lineage_and_drift_of_two_nights(shop):
     assert not [path for path in listed(shop.out(FIRST)) if path.name == "drift.json"]
 
     second = shop.run(SECOND)
+    named = {str(label): each for label, each in column_names(first).items()}
+    assert second.earlier_names == named
+    assert len(named) == 3
+    assert cluster_names(second)[0] == cluster_names(first)[0]
     before = shop.manifest(FIRST)["run_id"]
     named = shop.manifest(SECOND)["previous"]
     assert (named["path"], named["run_id"]) == (str(shop.out(FIRST)), before)
