@@ -95,7 +95,7 @@ class ChildrenField(ArrayField):
 
 @dataclass(frozen=True)
 class Fact:
-    """JSON value of one of pydantic's types."""
+    """JSON value of a type that pydantic checks."""
 
     type: Any
     kind = "fact"

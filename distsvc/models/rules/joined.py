@@ -22,7 +22,7 @@ INTO = "joined_into"
 
 @cache
 def joined_form(base: type[Rule]) -> type[Rule]:
-    """Return the class of joined rules based on a class of rules; its form has a prefix."""
+    """Return the class of joined rules based on a class of rules; its `form` has a prefix."""
     into = (INTO, Annotated[np.ndarray, ClustersField("int32", "joined")])
     own = {"form": f"joined-{base.form}", "made_of": base, "quick_pulls": False}
     name = f"Joined{base.__name__}"
@@ -146,7 +146,7 @@ def clusters_to_join(
 
 
 def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the sums (k, k) of the shares of each cluster in the rows of each."""
+    """Return the sums (k, k) of the shares of clusters, by the own cluster of the rows."""
     total = np.zeros((rule.n_clusters, rule.n_clusters))
     if rule.shared:
         np.add.at(total, labels, rule.shares(Z).astype(np.float64))

@@ -104,7 +104,7 @@ def profiles(
 
 
 def _keep_best(apart: np.ndarray, ranges: np.ndarray) -> None:
-    """Set J (c, w) of one-hot columns to 0 except the best; ties prefer a range at 1."""
+    """Set J (c, w) of one-hot columns to 0 except the best; in a tie, a column whose range is 1."""
     order = np.round(apart, J_DECIMALS) + 0.1 * 10.0**-J_DECIMALS * (ranges[:, :, 0] > 0.0)
     others = np.arange(apart.shape[1]) != order.argmax(axis=1)[:, None]
     apart[others] = 0.0

@@ -22,7 +22,7 @@ class ScoreWords:
     """Words of the page for a rule's score and outliers.
 
     `meaning` is a paragraph on the score, printed after the number of rows outside; `axis` is the
-    title of the score's axis. If both are empty, the page describes a decision function f(x).
+    title of the score's axis. If both are empty, the page describes the decision value f(x).
     """
 
     has_outliers: bool = True
