@@ -19,7 +19,7 @@ from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, ends_of, lear
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 MIN_CURVE = 10
-"""Length of the shortest curve, K_max of section 3."""
+"""Smallest K_max of section 3: number of points of a curve in which the elbow is searched."""
 
 
 @dataclass
@@ -314,9 +314,10 @@ def elbow(curve: np.ndarray, rule: str) -> int:
     """Return the number of clusters at the elbow of a curve of sums of squares.
 
     Section 3, eq. (22): K is chosen on the first K_max points of the curve for 30 values of K_max
-    from 10 to all. The most frequent K is the answer, the smallest of several. "angle" is eq. (22),
-    which never yields K = 1 or K = K_max. "weighted" is the rule of the author's code since 2022:
-    the angle between the two segments times the squares of the triangle's sides.
+    from 10 to all. The most frequent K is the answer, and of equally frequent ones the smallest.
+    "angle" is eq. (22), which never yields K = 1 or K = K_max. "weighted" is the rule of the
+    author's code since 2022: the angle between the two segments times the squares of the triangle's
+    sides.
     """
     n = len(curve)
     if n <= MIN_CURVE:

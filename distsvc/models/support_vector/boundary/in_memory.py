@@ -47,7 +47,7 @@ LEAF_VERTICES = 32
 """Maximum number of vertices of a box that is not halved."""
 
 BURST = 5
-"""Number of steps of all points between two merges."""
+"""Number of steps of every point between two merges."""
 
 ARRIVED = 1e-2
 """Maximum move of a point that has arrived, in `BURST` steps, in units of sigma."""
@@ -97,7 +97,11 @@ def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray
 
 
 def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the order (n,) of vertices, and first, last and child (c,) of every box, int64."""
+    """Return the order (n,) of vertices, and first, last and child (c,) of every box, int64.
+
+    Box i contains the vertices order[first[i] : last[i]]. Its halves are the boxes child[i] and
+    child[i] + 1; a box without halves has the child -1.
+    """
     parts, first, child = [np.arange(len(V))], [0], [-1]
     order = np.arange(len(V))
     u = 0
@@ -116,7 +120,7 @@ def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 
 def _nearest_pairs(V: np.ndarray) -> np.ndarray:
-    """Return pairs (m, 2) int64 of every vertex and its nearest ones, the shortest first."""
+    """Return pairs (m, 2) int64 of every vertex and its 8 nearest, the shortest first."""
     n = len(V)
     # Most of the nearest neighbours are connected; test these first.
     k = min(8 + 1, n)

@@ -95,7 +95,7 @@ class Nearest:
 
 
 class NearestCluster(Nearest):
-    """Finds the cluster (m,) of the nearest of a fixed set of points (m, d) float32."""
+    """Finds the cluster of the nearest of a fixed set of points (m, d) float32."""
 
     def __init__(self, points: np.ndarray, clusters: np.ndarray):
         cells = [

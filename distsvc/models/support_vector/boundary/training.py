@@ -142,5 +142,5 @@ def _least_bounded(nu: float, n: int) -> float:
 
 
 def _positive(offset: float, nu: float, n: int) -> float:
-    """Return LIBSVM's offset; at least 1e-12 of the multipliers' sum nu n, to divide by it."""
+    """Return LIBSVM's offset, but at least 1e-12 of the multipliers' sum nu n, as a divisor."""
     return max(offset, 1e-12 * nu * n)

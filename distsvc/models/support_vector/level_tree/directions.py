@@ -88,7 +88,7 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
 
 
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
-    """Return the scatter of `near_scatter` for random pairs of rows (m, p) in random order."""
+    """Return the scatter, as `near_scatter`, of random pairs of rows (m, p) in random order."""
     numbers = np.arange(len(rows))
     shifts = range(1, min(NEAREST, len(rows) - 1) + 1)
     return _mean_scatter(rows, [np.roll(numbers, shift) for shift in shifts])

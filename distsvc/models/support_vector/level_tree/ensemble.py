@@ -149,9 +149,9 @@ class Ensemble:
         """Train a member on its own stream of rows, and grow its tree.
 
         ``blocks(stream, ranges, first)`` yields the coordinates (n, q) float32 of rows in the key
-        ranges from index `first` on, shuffled by the number of the stream. Every pass takes the
-        ranges in another order. Masses of branches are counted on the coordinates of the pilot (m,
-        q) float32.
+        ranges from index `first` on, in an order of its own for each `stream`. Every pass takes the
+        ranges in another order. `pilot` (m, q) are coordinates on which the masses of branches are
+        counted.
         """
         member = self.members[number]
         descent = self._train(number, ranges, blocks)

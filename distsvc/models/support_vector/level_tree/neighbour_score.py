@@ -36,7 +36,7 @@ class NeighbourScore:
     least : float
         Mean squared distance below which rows count as equally near, because of duplicates.
     limit : float
-        Nearness of the outlier limit. Nearness is minus the logarithm of the distance.
+        Nearness below which rows are outside. Nearness is minus the logarithm of the distance.
     unit : float
         Standard deviation of nearness in a cluster, the unit of scores.
 

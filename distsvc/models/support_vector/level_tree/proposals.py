@@ -76,7 +76,7 @@ class VoteRows:
         return np.ascontiguousarray(near[:, 1:])
 
     def separated(self, labels: np.ndarray) -> float:
-        """Return the share of near pairs that labels (m,) separate, relative to all pairs.
+        """Return the share of near pairs that labels (m,) separate, over the share of all pairs.
 
         It is about 1 for random labels, and 0 if every row has its neighbours' label.
         """
@@ -218,9 +218,8 @@ def most_like(
 ) -> tuple[Proposal, float]:
     """Return the tree cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
 
-    In each tree, clusters are merged while merges make more pairs of rows agree. Then the least
-    harmful merges follow, until there are at most as many clusters as labels. The cut's weight is
-    0.
+    In each tree, clusters are merged while merges make more pairs of rows agree, and then until
+    there are at most as many clusters as labels, the best merge first. The cut's weight is 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []

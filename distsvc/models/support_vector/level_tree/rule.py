@@ -65,7 +65,7 @@ class Scored:
 
     @cached_property
     def neighbour_score(self) -> NeighbourScore:
-        """Score of rows by their components."""
+        """Score of rows along the components."""
         return NeighbourScore(self.near_points, self.near_least, self.near_limit, self.near_unit)
 
 
