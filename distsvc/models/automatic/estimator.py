@@ -151,7 +151,7 @@ class AutoClustering(MixedClusterEstimator):
         if engine.columns is None:
             rows = levels.seen(X)
             levels.learn(rows, keys, len(X))
-            levels.find_clusters([(rows, keys)], len(X))
+            levels.find_clusters([(rows, keys)])
             phases.ended("level trees of the columns")
         if engine.uses_graph:
             some = order[_first(engine.graph, keys[order], len(X))]
@@ -185,7 +185,7 @@ class AutoClustering(MixedClusterEstimator):
             levels.learn(rows, keys, n_rows)
             del rows, keys
             parts = ((levels.seen(block), keys) for block, keys in passes.again())
-            levels.find_clusters(parts, n_rows)
+            levels.find_clusters(parts)
             phases.ended("level trees of the columns")
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)

@@ -153,7 +153,7 @@ class Baseline(ClusterMixin, DescribesRows):
         labels = known if X is None else self.predict(X)
         if labels is None:
             check_is_fitted(self)
-            raise ValueError("the rows were learned block by block and not kept: give X")
+            raise ValueError("cut needs X, since rows that are read block by block are not stored")
         groups = self._groups(int(n_clusters))
         if groups.max() + 1 < n_clusters:
             warnings.warn(

@@ -58,7 +58,7 @@ class MixedClusterEstimator(OutlierEstimator):
 
     def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
         if self._rows is None:
-            raise ValueError("the rows were read block by block and not kept: give X")
+            raise ValueError("cut needs X, since rows that are read block by block are not stored")
         values = self._values_of_cut(n_clusters)
         return np.asarray(map_blocks(values.of_centred, self._rows, self.n_jobs))
 

@@ -237,7 +237,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
         if not hasattr(self, "_leaves"):
-            raise ValueError("the rows were learned block by block and not kept: give X")
+            raise ValueError("cut needs X, since rows that are read block by block are not stored")
         return _labels_of_leaves(self._all_leaves, self.cluster_tree_.cut(n_clusters))[self._leaves]
 
     def _begin(self) -> TreeEngine:

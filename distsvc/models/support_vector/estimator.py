@@ -340,7 +340,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         rows = engine.seen(X)
         engine.learn(rows, keys, len(X))
         trained = phases.ended("training")
-        engine.find_clusters([(rows, keys)], len(X))
+        engine.find_clusters([(rows, keys)])
         phases.ended("clusters")
         self._begin(engine)
         self.labels_ = self._labels_of(rows)
@@ -367,7 +367,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         del rows, keys
         trained = phases.ended("training")
         parts = ((engine.seen(block), keys) for block, keys in passes.again())
-        engine.find_clusters(parts, passes.n_rows)
+        engine.find_clusters(parts)
         phases.ended("clusters")
         self._begin(engine)
         self._label_passes(passes)
@@ -416,14 +416,14 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             choice(*LABELLING_PARAMETERS).check("a parameter of relabel", name)
         engine = self._engine
         if isinstance(engine, LevelTreeEngine) or parameters.get("labelling") == "level-tree":
-            raise ValueError("a level tree is not labelled again; use cut")
+            raise ValueError("relabel does not support the level tree; use cut")
         check_parameters("support-vector", self.get_params() | parameters)
         self.set_params(**parameters)
         rows = self._seen(X)
         started = perf_counter()
         engine.parameters, engine.n_jobs = Parameters.of(self.get_params()), self.n_jobs
         keys = sampling.row_keys(engine.seed, np.arange(len(rows)))
-        engine.find_clusters([(rows, keys)], len(rows))
+        engine.find_clusters([(rows, keys)])
         self._take_clusters()
         self._forget_rows()
         self.labels_ = self._labels_of(rows)
@@ -505,7 +505,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         elif self._rows is not None:
             rows = self._engine.ensemble.view(self._rows)
         else:
-            raise ValueError("the rows were read block by block and not kept: give X")
+            raise ValueError("cut needs X, since rows that are read block by block are not stored")
         return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
 
     def _begin(self, engine: EitherEngine) -> None:

@@ -64,7 +64,7 @@ class BoundaryModel(AlgorithmJob):
         if engine.parameters.labelling in IN_MEMORY:
             with steps.progress.phase("clusters"):
                 keys, rows = held_rows(run, engine.key_ranges(survey.n_rows))
-                engine.find_clusters([(rows, keys)], survey.n_rows)
+                engine.find_clusters([(rows, keys)])
             return engine.rule
         found, limit = Boundary.empty(engine.decision), engine.parameters.boundary_size
         for part in steps.map(FIND_BOUNDARY):

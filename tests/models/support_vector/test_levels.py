@@ -144,9 +144,12 @@ def test_cuts(fitted):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "give one of n_clusters, level and significance"),
-        ({"n_clusters": 2, "level": 0.0}, "give one of n_clusters, level and significance"),
-        ({"level": 0.0, "significance": 1.0}, "give one of n_clusters, level and significance"),
+        ({}, "give exactly one of n_clusters, level and significance"),
+        ({"n_clusters": 2, "level": 0.0}, "give exactly one of n_clusters, level and significance"),
+        (
+            {"level": 0.0, "significance": 1.0},
+            "give exactly one of n_clusters, level and significance",
+        ),
         ({"level": np.nan}, "level must be a number, found nan"),
         ({"significance": [1.0]}, r"significance must be a number, found \[1.0\]"),
     ],

@@ -143,8 +143,8 @@ class SupportVectorEngine(ABC):
         """
 
     @abstractmethod
-    def find_clusters(self, parts: Parts, n_rows: int) -> None:
-        """Find the clusters of a table of `n_rows`, whose rows are `parts`."""
+    def find_clusters(self, parts: Parts) -> None:
+        """Find the clusters of a table, whose rows are `parts`."""
 
     @abstractmethod
     def labels(self, rows: np.ndarray) -> np.ndarray:

@@ -220,7 +220,7 @@ class BoundaryEngine(SupportVectorEngine):
             )
         )
 
-    def find_clusters(self, parts: Parts, n_rows: int) -> None:
+    def find_clusters(self, parts: Parts) -> None:
         """Find the clusters (phase two); labellings in memory expect all rows in a single part."""
         given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
         if given.labelling == "complete-graph":
@@ -285,7 +285,7 @@ class BoundaryEngine(SupportVectorEngine):
     def find_pending_clusters(self) -> None:
         """Find clusters on the sample of the stream."""
         assert self._stream is not None
-        self.find_clusters([(self._stream.rows, self._stream.keys)], len(self._stream.rows))
+        self.find_clusters([(self._stream.rows, self._stream.keys)])
 
     def _new_descent(self) -> StochasticGradient:
         given = self.parameters

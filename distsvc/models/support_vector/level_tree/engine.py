@@ -127,8 +127,8 @@ class LevelTreeEngine(SupportVectorEngine):
     def _level_sets(self, numbers: Sequence[int], grown: Sequence[Grown]) -> LevelSets:
         """Return the level sets of the models with these numbers.
 
-        z is scaled to the number of tested rows, not to the table's, with which chance differences
-        would be significant.
+        z is scaled to the number of tested rows. Scaled to all rows of a large table, chance
+        differences would be significant.
         """
         given, n_tested = self.parameters, self.ensemble.tested_rows
         members = [self.ensemble.members[number] for number in numbers]
@@ -218,7 +218,7 @@ class LevelTreeEngine(SupportVectorEngine):
 
         self._grown = map_threads(grown, range(len(ensemble.members)), self.n_jobs)
 
-    def find_clusters(self, parts: Parts, n_rows: int) -> None:
+    def find_clusters(self, parts: Parts) -> None:
         """Let the tested trees vote; the parts are not read."""
         grown, self._grown = self._grown, []
         self.choose(grown)
@@ -249,7 +249,7 @@ class LevelTreeEngine(SupportVectorEngine):
 def check_cut(n_clusters: int | None, level: float | None, significance: float | None) -> None:
     """Raise ValueError unless exactly one of the three is given and valid."""
     if sum(value is not None for value in (n_clusters, level, significance)) != 1:
-        raise ValueError("give one of n_clusters, level and significance")
+        raise ValueError("give exactly one of n_clusters, level and significance")
     if n_clusters is not None:
         COUNT.check("n_clusters", n_clusters)
     for name, value in (("level", level), ("significance", significance)):

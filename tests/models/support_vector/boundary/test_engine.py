@@ -38,7 +38,7 @@ def fitted(X, seed=0, **parameters):
     engine, keys = begun(X, seed, **parameters)
     rows = engine.seen(X)
     engine.learn(rows, keys, len(rows))
-    engine.find_clusters([(rows, keys)], len(rows))
+    engine.find_clusters([(rows, keys)])
     return engine
 
 

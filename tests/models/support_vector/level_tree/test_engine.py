@@ -34,7 +34,7 @@ def fitted(X, **parameters):
     engine, keys = begun(X, **parameters)
     rows = engine.seen(X)
     engine.learn(rows, keys, len(rows))
-    engine.find_clusters([(rows, keys)], len(rows))
+    engine.find_clusters([(rows, keys)])
     return engine
 
 
