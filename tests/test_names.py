@@ -17,13 +17,14 @@ UNIQUE = (
     "distsvc/models/baselines",
     "distsvc/models/bases",
     "distsvc/models/columns",
+    "distsvc/models/graph",
     "distsvc/models/hyperplanes",
     "distsvc/models/linear",
     "distsvc/models/mixture_clustering",
     "distsvc/models/nights",
     "distsvc/models/rows",
     "distsvc/models/rules",
-    "distsvc/models/support_vector/boundary",
+    "distsvc/models/support_vector",
     "distsvc/report",
 )
 """Packages whose public constants have names of their own in all of distsvc."""

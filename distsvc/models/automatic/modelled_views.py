@@ -34,7 +34,7 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 LEAST_GRAPH_STANDING = 0.1
 """Minimum standing of the graph's best partition, below which it is not proposed.
 
-It is lower than `graph.engine.LEAST_STANDING`, because `decide` compares the proposal again.
+It is lower than `graph.engine.GRAPH_STANDING`, because `decide` compares the proposal again.
 """
 
 

@@ -25,9 +25,6 @@ from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
-TRIM = 0.01
-"""Minimum share of the window on each side of a split, as in `DePDDP`."""
-
 
 class StreamState:
     """The arrays of the kernel, with one entry for every possible node."""
@@ -163,7 +160,8 @@ class SPDC(StreamBaseline, TreeBaseline):
         width = normal_bandwidth(positions, self.bandwidth)
         if width == 0.0:
             return
-        found = lowest_minimum(positions, width, 512, max(int(np.ceil(TRIM * window)), 1))
+        # The grid and the share on each side of a split are the defaults of `DePDDP`.
+        found = lowest_minimum(positions, width, 512, max(int(np.ceil(0.01 * window)), 1))
         if found is None or valley(positions - found[0])[0] < self.valley:
             return
         leading = state.leading[leaf]

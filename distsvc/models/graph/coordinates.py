@@ -23,7 +23,7 @@ from distsvc.models.rows.neighbours import nearest_others
 from distsvc.models.rows.principal_components import with_fixed_signs
 from distsvc.models.rows.threads import one_thread
 
-NEIGHBOURS = 15
+GRAPH_NEIGHBOURS = 15
 """Number of nearest neighbours to which each point is joined."""
 
 
@@ -80,10 +80,11 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
 def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | None:
     """Return the symmetric edge weights (m, m) float64 of near points (m, p); None for a lattice.
 
-    A point is joined to its `NEIGHBOURS` nearest with the weight exp(-r^2 / (s t)), where r is the
-    distance. s and t are the points' local scales: the distances to neighbours of rank `SCALED_BY`.
+    A point is joined to its `GRAPH_NEIGHBOURS` nearest with the weight exp(-r^2 / (s t)), where r
+    is the distance. s and t are the points' local scales: the distances to their neighbours of rank
+    `SCALED_BY`.
     """
-    m, k = len(points), NEIGHBOURS
+    m, k = len(points), GRAPH_NEIGHBOURS
     distances, numbers = nearest_others(points, k + 1, n_jobs)
     last, next_one = distances[:, k - 1], distances[:, k]
     if np.isclose(last, next_one, rtol=1e-5, atol=0.0).mean() > MOST_TIED:

@@ -34,7 +34,7 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 GRAPH_ROWS = 20_000
 """Maximum number of rows in a graph."""
 
-LEAST_STANDING = 0.15
+GRAPH_STANDING = 0.15
 """Minimum score per model of the winning cut; below it the answer is one cluster. The minimum for
 columns is lower, because a graph finds clusters more easily."""
 
@@ -44,7 +44,7 @@ LANDMARKS = 2_000
 COMPARED = 60_000
 """Maximum number of landmarks times axes, if that allows more than `LANDMARKS` landmarks."""
 
-OF_EACH = 20
+LANDMARKS_OF_EACH = 20
 """Minimum number of landmarks of each cluster with enough points."""
 
 
@@ -88,7 +88,7 @@ class GraphEngine:
     placed: bool
     before: np.ndarray | None
     n_jobs: int | None = 1
-    least_standing = LEAST_STANDING
+    least_standing = GRAPH_STANDING
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = replace(parameters, nu=None), seed
@@ -182,11 +182,11 @@ class GraphEngine:
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
         """Return the rule for labels (m,) of the first points, with the fields of `Scored`.
 
-        Landmarks are the first points, which are in random order, and the first `OF_EACH` points of
-        every cluster.
+        Landmarks are the first points, which are in random order, and the first
+        `LANDMARKS_OF_EACH` points of every cluster.
         """
         most = max(LANDMARKS, COMPARED // self.points.shape[1])
-        kept = _rank_in_cluster(labels) < OF_EACH
+        kept = _rank_in_cluster(labels) < LANDMARKS_OF_EACH
         kept[:most] = True
         points = self.points[: len(labels)]
         return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)

@@ -22,7 +22,7 @@ from distsvc.models.automatic.decision import LEVEL_TREE, PartitionProposal
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule
-from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS, Without
+from distsvc.models.graph.coordinates import GRAPH_NEIGHBOURS, MOST_COORDINATES, Without
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.checkpoints import Checkpoint
@@ -83,7 +83,7 @@ class Graph:
         m = min(sizes.n_rows, GRAPH_ROWS)
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
-        walk = {"the graph and its walk": 64.0 * m * (NEIGHBOURS + MOST_COORDINATES)}
+        walk = {"the graph and its walk": 64.0 * m * (GRAPH_NEIGHBOURS + MOST_COORDINATES)}
         walk |= {"products of rows": 4.0 * m * NEIGHBOUR_BLOCK_ROWS * driver_threads()}
         view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}

@@ -28,7 +28,7 @@ from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import Grown, LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
-    STEPS,
+    MOST_STEPS,
     Ensemble,
     steps_of_member,
 )
@@ -199,7 +199,7 @@ class LevelTrees(AlgorithmJob):
         that a model learns from are memory-mapped.
         """
         given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
-        most = min(STEPS, given.max_iter)
+        most = min(MOST_STEPS, given.max_iter)
         vectors = most if given.solver == "sgd" else given.budget or BUDGET
         model = {"support vectors": 8.0 * vectors * (q + 16)}
         if self.viewed:

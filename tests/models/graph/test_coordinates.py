@@ -7,8 +7,8 @@ from sklearn.datasets import make_moons
 
 from distsvc.models.graph.coordinates import (
     FEWEST_POINTS,
+    GRAPH_NEIGHBOURS,
     MOST_COORDINATES,
-    NEIGHBOURS,
     RESTARTS,
     SCALED_BY,
     Without,
@@ -26,7 +26,7 @@ def dense_graph(X):
     """Edge weights, computed from all distances."""
     wide = X.astype(float)
     distances = np.sqrt(np.square(wide[:, None] - wide).sum(axis=2))
-    near = np.argsort(distances, axis=1, kind="stable")[:, 1 : NEIGHBOURS + 1]
+    near = np.argsort(distances, axis=1, kind="stable")[:, 1 : GRAPH_NEIGHBOURS + 1]
     scales = np.sort(distances, axis=1)[:, SCALED_BY]
     weights = np.zeros_like(distances)
     for i, numbers in enumerate(near):

@@ -85,8 +85,8 @@ def test_landmarks_of_a_large_graph_include_points_of_each_cluster(learned, monk
     monkeypatch.setattr(graph, "LANDMARKS", 60)
     monkeypatch.setattr(graph, "COMPARED", 0)
     rule = rule_of(engine)
-    assert 60 <= len(rule.landmarks) <= 60 + 4 * graph.OF_EACH
-    assert (np.bincount(rule.cluster) >= graph.OF_EACH).all()
+    assert 60 <= len(rule.landmarks) <= 60 + 4 * graph.LANDMARKS_OF_EACH
+    assert (np.bincount(rule.cluster) >= graph.LANDMARKS_OF_EACH).all()
     assert (rule.labels(X) == engine.labels(engine.tree.levels)[engine.point_of]).mean() > 0.99
 
 

@@ -9,9 +9,6 @@ from distsvc.inputs.rows import cut
 from distsvc.models.rows.threads import map_threads
 
 GROUP_ROWS = 2000
-MAX_GROUPS = 5
-WIDTH_NEIGHBOURS = 64
-TEST_ROWS = 1500
 FAR_RATIO, MAX_FAR_ROWS = 10.0, 3
 """Minimum distance of a far row to its nearest neighbour, in median distances to the fifth
 neighbour, and maximum number of far rows. If there are more, none is ignored."""
@@ -32,7 +29,7 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     groups of 2000 rows. The result is the median of the groups, or 1 if all rows are equal. Groups
     are computed on `n_jobs` threads.
     """
-    n_groups = min(max(len(X) // GROUP_ROWS, 1), MAX_GROUPS)
+    n_groups = min(max(len(X) // GROUP_ROWS, 1), 5)
     groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
     found = map_threads(_gamma, groups, n_jobs)
     known = sorted(gamma for gamma in found if gamma is not None)
@@ -45,7 +42,7 @@ def density_gamma(X: np.ndarray) -> float:
     It has the largest leave-one-out log-likelihood of up to 1500 distinct rows against all, and the
     upper bound of `automatic_gamma`. If all rows are equal, it is 1.
     """
-    found = _gammas(X, TEST_ROWS)
+    found = _gammas(X, 1500)
     return found[0] if found else 1.0
 
 
@@ -72,7 +69,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     n, d = X.shape
     if n < 2:
         return None
-    k = min(WIDTH_NEIGHBOURS, n - 1)
+    k = min(64, n - 1)
     # Most leaves near a row are searched anyway, so they may be large.
     distance = cKDTree(X, leafsize=64).query(X[:n_tests], k=k + 1)[0][:, 1:]
     typical = float(np.median(distance[:, min(4, k - 1)]))

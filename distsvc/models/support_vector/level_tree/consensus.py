@@ -63,9 +63,6 @@ CERTAIN, FEWER = 0.9, 0.9
 """Alternative to `PREFERRED`: minimum probability that another sample has the winner, and maximum
 ratio of the previous answer's votes to the winner's."""
 
-LISTED = 12
-"""Maximum number of candidates in `Answer.candidates`."""
-
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Maximum number of rows to which z is scaled, by granularity; fewer rows leave fewer splits
 significant."""
@@ -107,7 +104,7 @@ class Answer:
     z : float
         z of the least significant split that is kept; NaN for one cluster.
     candidates : list of Candidate
-        Best proposals, by number of clusters.
+        Best proposals, by number of clusters; at most 12.
     supporters : list of bool
         Whether each model supports the answer.
     standing : float
@@ -313,7 +310,7 @@ def _listed(
             }
         )
     table.sort(key=lambda row: -row["standing"])
-    return sorted(table[:LISTED], key=lambda row: row["n_clusters"])
+    return sorted(table[:12], key=lambda row: row["n_clusters"])
 
 
 def _one_cluster(

@@ -24,7 +24,7 @@ from distsvc.models.rows.threads import one_thread
 NARROW = 2 * MOST_COMPONENTS
 """Maximum number of columns for which principal components are used as they are."""
 
-NEAREST = 5
+SCATTER_NEIGHBOURS = 5
 """Number of nearest rows with which each row is compared."""
 
 SHRUNK = 0.1
@@ -81,16 +81,16 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
     """Return the scatter (p, p) of differences between near rows (m, p); None if all are equal.
 
     It is the mean of u u^T, scaled to trace 1. The vectors u are the differences of each row to its
-    `NEAREST` rows, scaled to length 1, so that a few long differences do not dominate.
+    `SCATTER_NEIGHBOURS` rows, scaled to length 1, so that a few long differences do not dominate.
     """
-    _, numbers = nearest_others(rows, min(NEAREST, len(rows) - 1))
+    _, numbers = nearest_others(rows, min(SCATTER_NEIGHBOURS, len(rows) - 1))
     return _mean_scatter(rows, numbers.T)
 
 
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
     """Return the scatter, as `near_scatter`, of random pairs of rows (m, p) in random order."""
     numbers = np.arange(len(rows))
-    shifts = range(1, min(NEAREST, len(rows) - 1) + 1)
+    shifts = range(1, min(SCATTER_NEIGHBOURS, len(rows) - 1) + 1)
     return _mean_scatter(rows, [np.roll(numbers, shift) for shift in shifts])
 
 

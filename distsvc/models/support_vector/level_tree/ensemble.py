@@ -24,7 +24,7 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
 
-STEPS, FEWEST_STEPS, STEPS_A_ROW = 20_000, 4_000, 5
+MOST_STEPS, FEWEST_STEPS, STEPS_A_ROW = 20_000, 4_000, 5
 """Number of steps of stochastic gradient descent per model: maximum, minimum, and number per row of
 the table."""
 
@@ -217,7 +217,7 @@ def rows_of_sample(n_rows: int, max_iter: int) -> int:
 
 def steps_of_member(n_rows: int, max_iter: int) -> int:
     """Return the number of steps of a member for a table of `n_rows`, at most `max_iter`."""
-    return min(max_iter, STEPS, max(FEWEST_STEPS, STEPS_A_ROW * n_rows), PASSES * n_rows)
+    return min(max_iter, MOST_STEPS, max(FEWEST_STEPS, STEPS_A_ROW * n_rows), PASSES * n_rows)
 
 
 def make_ensemble(

@@ -25,7 +25,7 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 NEAR_ROWS = 3_000
 """Maximum number of pilot rows on which proposed cuts are compared."""
 
-LOWEST = 0.1
+LOWEST_LEVEL = 0.1
 """Level at which f is 0, relative to the median birth level of the clusters. Used if g does not
 reach the configured level."""
 
@@ -53,7 +53,7 @@ class LevelSets:
     granularity : str
         Key of `REFERENCE_ROWS`.
     level : float or None
-        Level of g at which f is 0, if g reaches it. None: `LOWEST` of the median birth level.
+        Level of g at which f is 0, if g reaches it. None: `LOWEST_LEVEL` of the median birth level.
     nu : float or None
         Share of the pilot outside. None: the limit of `NeighbourScore`.
     nearest : bool
@@ -145,7 +145,7 @@ class LevelSets:
         highest = float(tree.heights.max())
         if self.level is not None and highest >= self.level:
             return self.level
-        return LOWEST * float(np.median(self.tree.births[self.answer.kept]))
+        return LOWEST_LEVEL * float(np.median(self.tree.births[self.answer.kept]))
 
     @cached_property
     def score(self) -> NeighbourScore:

@@ -18,11 +18,8 @@ from scipy.special import ndtr, ndtri
 from distsvc.kernels.nearness import log_nearness
 from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 
-POINTS, NEIGHBOURS = 500, 35
+POINTS, SCORE_NEIGHBOURS = 500, 35
 """Number of rows among which neighbours are searched, and number of neighbours."""
-
-LOWEST = -3e38
-"""Minimum score: finite in float32."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class NeighbourScore:
 
         With `nu`, the limit is set so that this share of the pilot is outside.
         """
-        n_points = max(min(len(view), POINTS), NEIGHBOURS + 1)
+        n_points = max(min(len(view), POINTS), SCORE_NEIGHBOURS + 1)
         points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
         tiny = float(np.finfo(np.float32).tiny)
         near = cls(points, tiny, 0.0, 1.0).unrounded(view)
@@ -73,11 +70,11 @@ class NeighbourScore:
         """Return the scores (n,) float64 of rows (n, q) float32 along the components."""
         near = np.empty(len(view))
         log_nearness(
-            np.ascontiguousarray(view), self.points, NEIGHBOURS, np.float32(self.least), near
+            np.ascontiguousarray(view), self.points, SCORE_NEIGHBOURS, np.float32(self.least), near
         )
         near -= self.limit
         near /= self.unit
-        return np.maximum(near, LOWEST)
+        return np.maximum(near, -3e38)  # finite in float32
 
     def __call__(self, view: np.ndarray) -> np.ndarray:
         """Return `unrounded` as float32."""

@@ -29,14 +29,11 @@ LEAST_Z, ENOUGH_Z = 1.0, 3.0
 DEPTH_WEIGHT = 0.3
 """Weight of a proposal by depth, relative to one by significance."""
 
-LEAST_WEIGHT = 1e-6
-"""Minimum weight of a proposal."""
-
 FAINT_Z = 0.05
 """Lower bound of z in the weight of a cut into a given number of clusters."""
 
 
-NEAREST = 10
+VOTE_NEIGHBOURS = 10
 """Number of nearest neighbours of a row for `VoteRows.separated`."""
 
 LARGE_SHARE = 0.03
@@ -71,7 +68,7 @@ class VoteRows:
     @cached_property
     def near(self) -> np.ndarray:
         """Indices (m, k) int64 of the rows nearest to each row, k <= 10."""
-        k = min(NEAREST + 1, len(self.view))
+        k = min(VOTE_NEIGHBOURS + 1, len(self.view))
         near = cKDTree(self.view).query(self.view, k=k)[1].reshape(len(self.view), k)
         return np.ascontiguousarray(near[:, 1:])
 
@@ -302,7 +299,7 @@ def _strongest(
     """
     weights[0] = 0.0
     for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
-        if weights[i] > LEAST_WEIGHT:
+        if weights[i] > 1e-6:
             yield _first(tree, order, int(i) + 1), float(weights[i])
 
 

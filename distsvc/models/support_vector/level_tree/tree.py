@@ -27,7 +27,7 @@ from scipy.spatial import cKDTree
 from distsvc.kernels import level_tree as kernels
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
-NEIGHBOURS = 10
+TREE_NEIGHBOURS = 10
 """Number of nearest neighbours to which each support vector is joined."""
 
 EDGE_PLACES = 0.25, 0.5, 0.625
@@ -209,11 +209,11 @@ class Voter:
 def neighbours(V: np.ndarray) -> np.ndarray:
     """Return the edges (m, 2) int64 of a connected graph of the nearest neighbours of V (n, q).
 
-    Each vertex is joined to its `NEIGHBOURS` nearest. If there are several components, the smallest
-    is joined to the rest by the shortest edge, until one component is left.
+    Each vertex is joined to its `TREE_NEIGHBOURS` nearest. If there are several components, the
+    smallest is joined to the rest by the shortest edge, until one component is left.
     """
     n = len(V)
-    k = min(NEIGHBOURS + 1, n)
+    k = min(TREE_NEIGHBOURS + 1, n)
     near = cKDTree(V).query(V, k=k)[1].reshape(n, k)
     ends = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
     low, high = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1).T  # symmetric, without loops

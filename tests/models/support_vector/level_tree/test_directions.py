@@ -40,7 +40,7 @@ def near_scatter_slowly(rows):
     for i, x in enumerate(rows):
         distance = ((rows - x) ** 2).sum(axis=1)
         distance[i] = np.inf
-        for j in np.argsort(distance)[: min(directions.NEAREST, len(rows) - 1)]:
+        for j in np.argsort(distance)[: min(directions.SCATTER_NEIGHBOURS, len(rows) - 1)]:
             unit = (x - rows[j]) / np.sqrt(distance[j])
             total, pairs = total + np.outer(unit, unit), pairs + 1
     return total / pairs

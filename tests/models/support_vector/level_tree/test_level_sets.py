@@ -6,7 +6,7 @@ from sklearn.datasets import make_blobs
 
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree.ensemble import make_ensemble
-from distsvc.models.support_vector.level_tree.level_sets import FAR_APART, LOWEST, LevelSets
+from distsvc.models.support_vector.level_tree.level_sets import FAR_APART, LOWEST_LEVEL, LevelSets
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], np.float32)
@@ -73,7 +73,7 @@ def test_every_granularity_has_its_answer():
 @pytest.mark.parametrize(("z", "births"), [([9.0, 8.0], [1, 0.9, 0.8]), ([9.0, 0.0], [1, 0.9])])
 def test_without_nu_and_c_the_boundary_is_a_share_of_the_median_birth(z, births):
     levels = level_sets([tree_of(z)])
-    assert levels.boundary == pytest.approx(LOWEST * np.median(births), rel=1e-6)
+    assert levels.boundary == pytest.approx(LOWEST_LEVEL * np.median(births), rel=1e-6)
 
 
 def test_a_given_level_is_the_boundary():

@@ -3,8 +3,8 @@ import pytest
 
 from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 from distsvc.models.support_vector.level_tree.neighbour_score import (
-    NEIGHBOURS,
     POINTS,
+    SCORE_NEIGHBOURS,
     NeighbourScore,
 )
 from tests.normal_rows import normal
@@ -22,7 +22,7 @@ def nearness(view, pilot):
     first = (squares[:, 0] == 0.0).astype(int)
     return np.array(
         [
-            -0.5 * np.log(own[a : a + NEIGHBOURS].mean())
+            -0.5 * np.log(own[a : a + SCORE_NEIGHBOURS].mean())
             for own, a in zip(squares, first, strict=True)
         ]
     )
@@ -72,7 +72,7 @@ def test_outliers_do_not_hide_each_other():
 def test_the_points_of_a_short_table_are_its_repeated_rows():
     view = normal(3, 2, seed=5)
     points = score_of(view).points
-    assert points.shape == (2, NEIGHBOURS + 1)
+    assert points.shape == (2, SCORE_NEIGHBOURS + 1)
     assert {tuple(p) for p in points.T.tolist()} == {tuple(p) for p in view.tolist()}
 
 

@@ -11,7 +11,7 @@ from distsvc.models.support_vector.boundary.labelling import DecisionFunction, N
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.level_tree.tree import (
     EDGE_PLACES,
-    NEIGHBOURS,
+    TREE_NEIGHBOURS,
     LevelTree,
     Voter,
     neighbours,
@@ -195,7 +195,7 @@ def test_neighbours_are_connected_and_contain_the_nearest(n, d, seed, grid):
     np.fill_diagonal(squared, np.inf)
     joined = np.zeros((n, n), bool)
     joined[tuple(pairs.T)] = joined[tuple(pairs.T[::-1])] = True
-    k = min(NEIGHBOURS, n - 1)
+    k = min(TREE_NEIGHBOURS, n - 1)
     for i in range(n):  # of equally near ones some may be left out
         nearer = squared[i] < np.sort(squared[i])[k - 1] if k else np.zeros(n, bool)
         assert joined[i][nearer].all()
