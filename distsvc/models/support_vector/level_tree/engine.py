@@ -109,11 +109,11 @@ class LevelTreeEngine(SupportVectorEngine):
         self.settle(self._level_sets(range(len(grown)), grown))
 
     def choose_early(self, train: Callable[[int], Sequence[Grown]]) -> None:
-        """Let the trees of few models vote, and those of all if the few do not agree.
+        """Let few models vote, and all models if the few do not agree.
 
         ``train(part)`` returns the trees of the models `Ensemble.rounds[part]`. The few agree if
-        each of them has a cut like the winner's, or if none has a significant split. That is
-        without `n_clusters`, so that other cuts use the same models.
+        each of them has a cut like the winner's, or if none has a significant split. The test
+        ignores `n_clusters`, so that cuts into any number use the same models.
         """
         first, others = self.ensemble.rounds
         found = dict(zip(first, train(0), strict=True))
