@@ -13,7 +13,6 @@ from functools import cached_property
 from threading import Lock
 
 import numpy as np
-from scipy.cluster.vq import vq
 
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.rows.threads import map_threads, one_thread
@@ -215,7 +214,7 @@ def _k_means(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
         members = np.eye(labels.max() + 1)[labels]
         sizes = members.sum(axis=0)
         centres = (members.T @ X)[sizes > 0] / sizes[sizes > 0, None]
-        before, labels = labels, vq(X, centres, check_finite=False)[0]
+        before, labels = labels, ((centres**2).sum(axis=1) - 2.0 * X @ centres.T).argmin(axis=1)
         if np.array_equal(labels, before):
             break
     return labels
