@@ -1,5 +1,6 @@
 """Steps of mixtures beside their slow twin: densities by SciPy, sums row by row."""
 
+import numba
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -11,6 +12,9 @@ from distsvc.models.mixture.labeller import MixtureLabeller
 from tests import reference
 
 LEVELS = np.array([2, 3])
+
+exponentials = numba.vectorize(lambda t: kernels.exponential(t))
+invert = numba.njit(lambda A, found: kernels.invert(A, A.shape[0], found))
 
 
 def rows_of(n=60, missing=0.2, seed=0):
@@ -231,3 +235,19 @@ def test_expectation_maximisation_alternates_both_steps(form, shape):
     assert likelihood == pytest.approx(start.likelihoods(rows).sum(), rel=1e-12)
     for name in ("weights", "means", "covariances", "chances"):
         assert getattr(start, name) == pytest.approx(getattr(expected, name), rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_an_inverse_is_that_of_linear_algebra(n):
+    A, found = np.random.default_rng(n).normal(size=(n, n)), np.empty((n, n))
+    A[0, 0] = 0.0 if n > 1 else A[0, 0]  # needs a pivot
+    invert(A, found)
+    assert np.abs(found @ A - np.eye(n)).max() < 1e-12
+
+
+def test_exponentials_are_those_of_the_library():
+    x = -np.random.default_rng(0).exponential(20.0, 1000)
+    x[:4] = 0.0, -1e-300, -119.9, -121.0
+    found = exponentials(x)
+    assert np.abs(found[x > -120.0] / np.exp(x[x > -120.0]) - 1.0).max() < 1e-15
+    assert (found[x < -120.0] == 0.0).all()
