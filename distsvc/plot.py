@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distsvc.models.rules.rule import Rule
+from distsvc.published.run import Run
+from distsvc.published.saved_model import Model
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import ClusterRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from distsvc.published.run import Run
     from distsvc.report.content.model_parts import LevelTreePart, TreePart
 
 __all__ = ["clusters", "profiles", "tree"]
@@ -59,7 +60,7 @@ def tree(model: Any) -> Figure:
     from distsvc.report.figures import drawing, levels
     from distsvc.report.figures import tree as trees
 
-    if _is_run(model):
+    if isinstance(model, Run):
         report = model.report
         hills = report.levels.tree if report.levels else None
         splits, sizes = report.tree, report.clusters
@@ -114,13 +115,10 @@ def clusters(model: Any, X: Any) -> Figure:
     from distsvc.report.figures import drawing
     from distsvc.run.reporting.explaining import plane
 
-    published = model.model if _is_run(model) else model
-    rows = _shown_rows(published, X)
-    labels, scores = rows.labels, rows.scores
-    sample = plane(rows.rule, rows.columns, rows.raw, rows.prepared, labels, scores, rows.firsts)
-    counted = np.unique(labels[labels >= 0], return_counts=True)
+    rows = _shown_rows(model.model if isinstance(model, Run) else model, X)
+    counted = np.unique(rows.labels[rows.labels >= 0], return_counts=True)
     boundary = rows.rule.words.boundary
-    return drawing.as_figure(figures.plane, sample, _cluster_rows(*counted), None, boundary)
+    return drawing.as_figure(figures.plane, plane(*rows), _cluster_rows(*counted), None, boundary)
 
 
 def profiles(run: Run) -> Figure:
@@ -165,7 +163,7 @@ def profiles(run: Run) -> Figure:
 
 
 class _Rows(NamedTuple):
-    """Rows to draw: raw (m, d) and prepared (m, D), with labels and scores (m,).
+    """Arguments of `plane`: rows, raw (m, d) and prepared (m, D), with labels and scores (m,).
 
     The first prepared column of raw column j is ``firsts[j]``.
     """
@@ -179,14 +177,8 @@ class _Rows(NamedTuple):
     firsts: np.ndarray
 
 
-def _is_run(model: Any) -> bool:
-    from distsvc.published.run import Run
-
-    return isinstance(model, Run)
-
-
 def _named(model: Any) -> str:
-    return repr(model) if _is_run(model) else type(model).__name__
+    return repr(model) if isinstance(model, Run) else type(model).__name__
 
 
 def _cluster_rows(labels: np.ndarray, counts: np.ndarray) -> list[ClusterRow]:
@@ -242,7 +234,6 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
 
     from distsvc.models.baselines.estimator import Baseline
     from distsvc.models.bases.passes import ClusterEstimator
-    from distsvc.published.saved_model import Model
 
     if isinstance(model, Model):
         raw, prepared = model._read(X)
