@@ -173,7 +173,7 @@ class LineagePart(ReportPart):
     mode : {"refit", "assign"}
         Whether a new model was learned, or the previous one labelled the rows.
     because : list of str
-        Reasons for a new model where the previous one was tried first.
+        Reasons why the previous model no longer fits, if it was tried first.
     not_published : str or None
         The output where the previous run was expected, if none is published there.
     rows : int
@@ -330,7 +330,7 @@ class ProfileColumn(ReportPart):
     inside, outside : Spread
         Quartiles of the cluster's rows, and of all others.
     present : bool or None
-        For a category, whether the range is of the rows that have it, or of all others.
+        For a category: True if the range is the rows with it, False if the rows without it.
     unit : str
         "date", "time", "clock" or "seconds"; empty for plain numbers.
 
@@ -380,7 +380,8 @@ class ColumnPart(ReportPart):
     ----------
     column : str
     kind, scale, reason : str
-        Kind of the column, scale for learners, and why; or why it is no feature.
+        Kind of the column, its scale for learners, and the reason for both, or the reason why the
+        column is no feature.
     feature : bool
     missing : int
         Number of missing values.
@@ -395,7 +396,7 @@ class ColumnPart(ReportPart):
     quartiles : list of list of float
         Lower quartile, median and upper quartile of each cluster, of a sample.
     leaning : list of float
-        Cliff's delta of each cluster.
+        Cliff's delta of each cluster against all other rows.
     absent : list of int
         Missing values of each cluster.
     filled : float or None

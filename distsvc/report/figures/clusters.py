@@ -118,7 +118,7 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
     if boundary is not None:
         low, high = min(low, boundary), max(high, boundary)
         cut_bin = int(np.searchsorted(cuts, boundary, side="right")) - 1
-        if 0 <= cut_bin < len(heights) and cuts[cut_bin] < boundary:  # colour its halves apart
+        if 0 <= cut_bin < len(heights) and cuts[cut_bin] < boundary:  # its halves differ in colour
             cuts = np.insert(cuts, cut_bin + 1, boundary)
             heights = np.insert(heights, cut_bin, heights[cut_bin])
     below = cuts[:-1] < (-np.inf if boundary is None else boundary)

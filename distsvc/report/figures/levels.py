@@ -123,7 +123,7 @@ def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
         while on_the_way.parent is not None and on_the_way.id not in chosen:
             way.add(on_the_way.id)
             on_the_way = by_id[on_the_way.parent]
-        # Some clusters stand on long chains of other hills.
+        # At most 200 hills are drawn: some clusters stand on long chains of other hills.
         chosen |= way if len(chosen) + len(way) <= 200 else set()
     weak = [hill for hill in found if not hill.is_cluster]
     room = min(HILLS.max_weak, 40 - len(chosen))

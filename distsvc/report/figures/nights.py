@@ -181,15 +181,15 @@ def _place(
     The band is widest there, away from the figure's edges and the texts in `taken`.
     `half` is half the width of the text, as a share of the days.
     """
-    if half > NIGHTS.edge_gap:  # between nights, too
+    if half > NIGHTS.edge_gap:  # a name may be centred between nights
         grid = np.linspace(days[0], days[-1], max(101, len(days)))
         low, high, days = np.interp(grid, days, low), np.interp(grid, days, high), grid
-    if len(days) == 2:  # between the two
+    if len(days) == 2:  # centre it between the two nights
         low, high = low.mean(keepdims=True), high.mean(keepdims=True)
         days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)
     else:
         first, span = days[0], np.ptp(days)
-    if len(days) > NIGHTS.max_dates:  # the band is as wide all along the text
+    if len(days) > NIGHTS.max_dates:  # the band must be wide along the whole text
         reach = max(1, round(half * len(days)))
         low, high = _over(low, reach, np.max), _over(high, reach, np.min)
     width = high - low

@@ -58,9 +58,9 @@ class TreeLayout:
     panel: float = 0.85  # height of a split's drawing
     badge: float = 0.11  # radius of a split's circle
     line: float = 0.17  # height of a line of text
-    chip_width: float = 0.7  # of several clusters
-    chip: float = 0.27  # height of a cluster
-    strip: float = 0.06  # height of the colours of several clusters
+    chip_width: float = 0.7  # width of a box for several clusters
+    chip: float = 0.27  # height of a cluster's box
+    strip: float = 0.06  # height of the strip of colours below a box for several clusters
     font: float = 9
 
     @property
