@@ -47,7 +47,7 @@ class BackfilledDay(NamedTuple):
     held : str or None
         The run that is held back.
     fresh : bool
-        Whether an interrupted run is in the way, which only ``--fresh`` starts over.
+        Whether the output has an interrupted run that only ``--fresh`` starts over.
 
     """
 

@@ -170,9 +170,9 @@ class ForecastPart(ReportPart):
 class Report(ReportPart):
     """The whole of ``report.json``; parts that only some models have may be None.
 
-    `names` are the job's names of clusters, by id; `earlier_names` those that the page of the
-    previous run made of columns. `doubts` are reasons to doubt the clusters, as
-    ends of sentences, the strongest first.
+    `names` are the job's names of clusters, by id, and `earlier_names` are the columns in the names
+    of the previous run. `doubts` are reasons to doubt the clusters, as ends of sentences, the
+    strongest first.
     """
 
     title: str

@@ -26,7 +26,7 @@ def cluster_names(report: Report) -> dict[int, str]:
 
 
 def column_names(report: Report) -> dict[int, list[NamedColumn]]:
-    """Return the columns in the name of each cluster with a profile, by its id."""
+    """Return the named columns of each cluster with a profile, by cluster id."""
     if report.profiles is None:
         return {}
     earlier = {int(label): each for label, each in report.earlier_names.items()}
@@ -34,7 +34,7 @@ def column_names(report: Report) -> dict[int, list[NamedColumn]]:
 
 
 def renamed(report: Report) -> list[tuple[int, str]]:
-    """Return the id and the earlier name of each cluster that has another name by its columns."""
+    """Return id and earlier name of each cluster whose name by its columns has changed."""
     now, given = column_names(report), report.names
     names_now = {label: _joined(each) for label, each in now.items() if str(label) not in given}
     before = {label: _joined(each) for label, each in report.earlier_names.items()}
@@ -50,12 +50,12 @@ def names(
     columns: range = range(2, 5),
     earlier: Mapping[int, Sequence[NamedColumn]] | None = None,
 ) -> dict[int, list[NamedColumn]]:
-    """Return the columns in the name of each cluster by its label; none if none sets it apart.
+    """Return the columns in each cluster's name by label; empty if no column sets it apart.
 
-    A cluster keeps the name of the `earlier` ones that is still true. Any other name has the
-    smallest number of columns, from `columns`, that makes it unique in any order. Names that stay
-    equal have ranges in place of words such as "high". So has a column in which another cluster
-    with the same word is clearly higher or lower.
+    A cluster keeps its name in `earlier` while that name is true. Other names have the smallest
+    number of columns, from `columns`, that makes them unique in any order. Names that stay equal
+    have ranges in place of words such as "high". A single column also has its range if another
+    cluster with the same word is clearly higher or lower.
     """
     kept, shown = dict[int, Sequence[NamedColumn]](), dict[int, Sequence[ProfileColumn]]()
     waiting = list[ProfilePart]()
@@ -80,10 +80,10 @@ def names(
 
 
 def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[ProfileColumn]:
-    """Return the columns of a profile that are in an earlier name; empty if it is not true.
+    """Return the profile's columns of an earlier name; empty if the name is no longer true.
 
-    It is true if the profile has all of its columns, words are the same, and ranges have the
-    medians of the cluster.
+    A name is true if the profile has all its columns, its words are the same, and its ranges
+    contain the cluster's medians.
     """
     now = {column.column: column for column in profile.columns}
     found = [now[one.column] for one in named if one.column in now]
@@ -103,10 +103,10 @@ def _is_true(named: NamedColumn, column: ProfileColumn) -> bool:
 def _named(
     columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn], kept: Sequence[NamedColumn]
 ) -> list[NamedColumn]:
-    """Return the columns of a name in words, or in ranges if one of `peers` lies beyond.
+    """Return a name's columns in words, or with their range if one of `peers` lies beyond it.
 
-    `peers` are the columns in the names of all clusters. Ranges in a name that is `kept` stay. A
-    flag alone does not describe a cluster.
+    `peers` are the columns in the names of all clusters. Ranges in the earlier name `kept` stay. A
+    name that is only a flag goes on with "otherwise like the others".
     """
     rest = ""
     if len(columns) == 1 and columns[0].present is not None:
@@ -123,7 +123,7 @@ def _named(
 
 
 def _in_range(column: ProfileColumn) -> NamedColumn:
-    """Return a column in a name with its range; a category has words only."""
+    """Return a named column with its range; categories and frequencies have words only."""
     text = range_words(column)
     if column.present is not None or _inner(column.column, *LOG_SHARE) is not None:
         return NamedColumn(column=column.column, text=text)
