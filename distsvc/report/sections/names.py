@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -53,9 +54,10 @@ def names(
     """Return the columns in each cluster's name by label; empty if no column sets it apart.
 
     A cluster keeps its name in `earlier` while that name is true. Other names have the smallest
-    number of columns, from `columns`, that makes them unique in any order. Names that stay equal
-    have ranges in place of words such as "high". A single column also has its range if another
-    cluster with the same word is clearly higher or lower.
+    number of columns, from `columns`, that makes them unique in any order and describes no other
+    cluster, or that only makes them unique. Names that stay equal have ranges in place of words
+    such as "high". A single column also has its range if another cluster with the same word is
+    clearly higher or lower.
     """
     kept, shown = dict[int, Sequence[NamedColumn]](), dict[int, Sequence[ProfileColumn]]()
     waiting = list[ProfilePart]()
@@ -67,16 +69,35 @@ def names(
         else:
             waiting.append(one)
     taken = Counter(frozenset(map(words, each)) for each in shown.values())
-    for n_columns in columns:
+    for told_apart, n_columns in itertools.product((True, False), columns):
         texts = {one.label: frozenset(map(words, one.columns[:n_columns])) for one in waiting}
         times = Counter(texts.values()) + taken
-        unique = [one for one in waiting if times[texts[one.label]] == 1]
-        shown |= {one.label: one.columns[:n_columns] for one in unique}
-        waiting = [one for one in waiting if times[texts[one.label]] > 1]
+        unique = {
+            one.label: one.columns[:n_columns]
+            for one in waiting
+            if times[texts[one.label]] == 1
+            and not (told_apart and _fits_another(one.columns[:n_columns], one.label, found))
+        }
+        shown |= unique
+        waiting = [one for one in waiting if one.label not in unique]
     equal = {one.label: one.columns[: columns.start] for one in waiting}
     peers = [column for each in (shown | equal).values() for column in each]
     named = {label: _named(each, peers, kept.get(label, ())) for label, each in shown.items()}
     return named | {label: list(map(_in_range, each)) for label, each in equal.items()}
+
+
+def _fits_another(
+    columns: Sequence[ProfileColumn], label: int, found: Sequence[ProfilePart]
+) -> bool:
+    """Return True if another cluster has its medians in the ranges of all columns of a name."""
+    ranges = {one.column: (_or_infinite(one.low, -1), _or_infinite(one.high, 1)) for one in columns}
+    for other in found:
+        medians = {one.column: one.inside.median for one in other.columns}
+        if other.label != label and all(
+            name in medians and low <= medians[name] <= high for name, (low, high) in ranges.items()
+        ):
+            return True
+    return False
 
 
 def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[ProfileColumn]:
@@ -95,9 +116,12 @@ def _is_true(named: NamedColumn, column: ProfileColumn) -> bool:
     """Return True if a column in an earlier name still describes the cluster."""
     if not named.has_range:
         return named.text == words(column)
-    low = -math.inf if named.low is None else named.low
-    high = math.inf if named.high is None else named.high
+    low, high = _or_infinite(named.low, -1), _or_infinite(named.high, 1)
     return low <= column.inside.median <= high
+
+
+def _or_infinite(end: float | None, sign: int) -> float:
+    return sign * math.inf if end is None else end
 
 
 def _named(

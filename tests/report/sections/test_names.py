@@ -140,6 +140,18 @@ def test_a_cluster_keeps_an_earlier_name_that_is_still_true():
     assert names([profile(2, rows, far)], earlier=earlier) == {2: "high rows, high bytes"}
 
 
+def test_a_name_has_the_column_that_sets_the_cluster_apart_from_a_like_one():
+    """Both clusters are in the ranges of the first two columns, whose words differ by chance."""
+    rows, early = column("rows"), column("opened", inside=0.5, low=None, high=0.9)
+    medium = column(inside=2.0, low=1.0, high=4.0)
+    wide = column(inside=2.1, low=None, high=4.0, outside=(2.2, 3.0, 4.0))
+    late = column("opened", inside=9.0, low=8.0)
+    assert names([profile(0, medium, rows, early), profile(1, wide, rows, late)]) == {
+        0: "medium bytes, high rows, low opened",
+        1: "low bytes, high rows, high opened",
+    }
+
+
 def test_a_new_name_is_not_that_of_a_cluster_that_keeps_it():
     rows, errors = column("rows"), column("errors")
     earlier = naming.names([profile(0, column(), rows)])
