@@ -26,6 +26,7 @@ UNIQUE = (
     "distsvc/models/rules",
     "distsvc/models/support_vector",
     "distsvc/report",
+    "distsvc/run",
 )
 """Packages whose public constants have names of their own in all of distsvc."""
 

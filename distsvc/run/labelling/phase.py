@@ -42,7 +42,7 @@ from distsvc.storage.tables.opening import id_type
 FILL, FILLED = "fill", "filled"
 """Name of the step that converts the parts to another format, and folder of its files."""
 
-FILES = "files"
+LABEL_FILES = "files"
 """Fact with the entry of each file of labels, by name."""
 
 
@@ -173,7 +173,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     optional, counts, contents, ids, row_ids = tallies
     _forget_lost(run, place, run.names(phase.name))
     for result in steps.map(phase):
-        counts.parts |= result.facts[FILES]
+        counts.parts |= result.facts[LABEL_FILES]
         for one in tallies.each:
             one.merge(result.arrays)
         if of == PREVIOUS:
@@ -199,7 +199,7 @@ def fill_output(steps: Steps, counts: Counts) -> None:
         files = output.convert(run.place(FILLED), parts_place(run), parts)
         folder = run.folder(FILLED)
         entries = {name: {"stored": f"{folder}/{name}", **files[name]} for name in sorted(files)}
-        return Result({FILES: entries}, rows=counts.n_rows)
+        return Result({LABEL_FILES: entries}, rows=counts.n_rows)
 
     _forget_lost(run, run.stored, [FILL] if run.has(FILL) else [])
     steps.work_out(FILL, convert)
@@ -211,7 +211,7 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
     `TemporaryError` if one is lost or has changed.
     """
     if not output_format(run.plan.output.format).publishes_parts:
-        return dict(run.read(FILL).facts[FILES])
+        return dict(run.read(FILL).facts[LABEL_FILES])
     there = run.stored.sizes()
     for part in counts.parts.values():
         name, found = part["stored"], there.get(part["stored"])
@@ -228,7 +228,7 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
 def _forget_lost(run: RunDirectory, place: Store, names: Sequence[str]) -> None:
     """Remove results of an earlier start whose files are lost or changed, as by a power loss."""
     for name in names:
-        entries = run.load(name).facts[FILES].values()
+        entries = run.load(name).facts[LABEL_FILES].values()
         if changed_since(place, {entry["stored"]: entry for entry in entries}):
             run.remove(name)
 
@@ -259,7 +259,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     name = f"{run.folder(f'{of}labels')}/{part_file(number)}"
     with parts_place(run).created(name, again=False) as path:
         entry = {"stored": name, **part.write(path)}
-    return Result({FILES: {part_file(number): entry}}, arrays, rows=part.n_rows)
+    return Result({LABEL_FILES: {part_file(number): entry}}, arrays, rows=part.n_rows)
 
 
 LABEL_ROWS = Phase("label", label_partition)

@@ -63,7 +63,7 @@ class Patience:
     """Seconds without a worker's heartbeat until its work is moved."""
 
 
-PATIENCE = Patience()
+CLUSTER_PATIENCE = Patience()
 
 WORKER_BYTES = 2**27
 """Bytes of a worker before its first task."""
@@ -182,7 +182,7 @@ def workers_of(client: Client | None) -> Workers:
         return Workers(())
     with loss_is_temporary(f"no answer from scheduler {client.scheduler.address}"):
         ask = client.scheduler.identity
-        found = client.sync(ask, n_workers=-1, callback_timeout=PATIENCE.contact)["workers"]
+        found = client.sync(ask, n_workers=-1, callback_timeout=CLUSTER_PATIENCE.contact)["workers"]
     each = tuple((of["nthreads"], of["memory_limit"] or 0) for of in found.values())
     return Workers(each, client.cluster is not None)
 
@@ -225,10 +225,14 @@ def _remote_client(address: str) -> Iterator[Client]:
         with loss_is_temporary(f"no answer from scheduler {address}"):
             _wait_for_a_worker(client)
             with suppress(TimeoutError):  # a stopped worker; its tasks compare versions, too
-                found = client.run(versions, on_error="return", callback_timeout=PATIENCE.contact)
+                found = client.run(
+                    versions, on_error="return", callback_timeout=CLUSTER_PATIENCE.contact
+                )
                 for worker, theirs in found.items():
                     compare_versions(worker, versions(), theirs)
-                found = client.run(processor, on_error="return", callback_timeout=PATIENCE.contact)
+                found = client.run(
+                    processor, on_error="return", callback_timeout=CLUSTER_PATIENCE.contact
+                )
                 for worker, theirs in found.items():
                     if isinstance(theirs, str):
                         compare_processors(f"worker {worker}", processor(), theirs)
@@ -290,10 +294,10 @@ def _client(address: str) -> Client:
 
     client = Client.__new__(Client)
     try:
-        client.__init__(address, timeout=PATIENCE.contact, set_as_default=False)
+        client.__init__(address, timeout=CLUSTER_PATIENCE.contact, set_as_default=False)
     except BaseException:
         with suppress(Exception):
-            client.close(PATIENCE.answer)
+            client.close(CLUSTER_PATIENCE.answer)
         raise
     return client
 
@@ -313,7 +317,7 @@ def _local_client(workers: int, threads: int) -> Iterator[Client]:
         stack.enter_context(_quiet())
         settings = {
             "temporary-directory": str(stack.enter_context(scratch("workers"))),
-            "distributed.scheduler.no-workers-timeout": PATIENCE.work,
+            "distributed.scheduler.no-workers-timeout": CLUSTER_PATIENCE.work,
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],
             **{f"distributed.{of}.preload": [] for of in ("nanny", "scheduler", "worker")},
@@ -332,7 +336,7 @@ def _local_client(workers: int, threads: int) -> Iterator[Client]:
                 n_workers=workers, threads_per_worker=threads, loop=loop, security=True,
                 host="127.0.0.1", dashboard_address="127.0.0.1:0",
                 scheduler_kwargs={"dashboard": False}, silence_logs=logging.CRITICAL,
-                preload=TASKS, death_timeout=PATIENCE.work,
+                preload=TASKS, death_timeout=CLUSTER_PATIENCE.work,
             )  # fmt: skip
         stack.enter_context(_closing(cluster))
         with loss_is_temporary("no answer from scheduler on this machine"):
@@ -369,7 +373,7 @@ def _loop_without_interrupts() -> Iterator[Any]:
     try:
         yield runner.loop
     finally:
-        runner.stop(PATIENCE.answer)
+        runner.stop(CLUSTER_PATIENCE.answer)
 
 
 @contextmanager
@@ -396,7 +400,7 @@ def _closing(closable: Any) -> Iterator[None]:
                 with suppress(OSError):
                     os.kill(nanny.pid, signal.SIGKILL)
         with suppress(Exception):
-            closable.close(PATIENCE.answer)
+            closable.close(CLUSTER_PATIENCE.answer)
 
 
 Versions = tuple[tuple[str, str], ...]
@@ -486,12 +490,14 @@ def _address_of(at: ClusterAddress) -> str | None:
 
 
 def _wait_for_a_worker(client: Client) -> None:
-    deadline = time.monotonic() + PATIENCE.work
+    deadline = time.monotonic() + CLUSTER_PATIENCE.work
     ask = client.scheduler.identity
-    while not client.sync(ask, n_workers=1, callback_timeout=PATIENCE.work)["n_workers"]:
+    while not client.sync(ask, n_workers=1, callback_timeout=CLUSTER_PATIENCE.work)["n_workers"]:
         if time.monotonic() > deadline:
             name = client.scheduler.address
-            raise TemporaryError(f"scheduler {name} has no worker after {PATIENCE.work:g} s")
+            raise TemporaryError(
+                f"scheduler {name} has no worker after {CLUSTER_PATIENCE.work:g} s"
+            )
         time.sleep(0.1)
 
 

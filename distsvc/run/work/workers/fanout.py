@@ -19,7 +19,7 @@ from distsvc.models.rows.threads import compile_seconds
 from distsvc.run.work.directory import PLAN, RunDirectory
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
 from distsvc.run.work.workers.cluster import (
-    PATIENCE,
+    CLUSTER_PATIENCE,
     Versions,
     compare_versions,
     loss_is_temporary,
@@ -275,14 +275,14 @@ class WorkerWatch:
 
     def threads(self) -> int:
         """Return the total number of threads."""
-        return sum(worker.threads for worker in self._workers(PATIENCE.work).values())
+        return sum(worker.threads for worker in self._workers(CLUSTER_PATIENCE.work).values())
 
     def next_of(self, done: SimpleQueue[Future]) -> Future:
         """Return the next item of a queue, and call `look` while waiting."""
         while True:
             self.look()
             with suppress(Empty):
-                return done.get(timeout=PATIENCE.answer)
+                return done.get(timeout=CLUSTER_PATIENCE.answer)
 
     def look(self) -> None:
         """Log the workers that were paused or lost since the last check, if a check is due.
@@ -292,7 +292,7 @@ class WorkerWatch:
         if time.monotonic() < self._next_look:
             return
         try:
-            workers = self._workers(PATIENCE.answer)
+            workers = self._workers(CLUSTER_PATIENCE.answer)
         except TimeoutError:
             matter = "the scheduler does not answer"
         else:
@@ -307,9 +307,9 @@ class WorkerWatch:
                 self._last_running = time.monotonic()
             matter = _idle_reason(workers)
         idle = time.monotonic() - self._last_running
-        if idle > PATIENCE.work:
+        if idle > CLUSTER_PATIENCE.work:
             raise TemporaryError(f"{self._meter.name}: for {idle:.0f} s, {matter}")
-        self._next_look = time.monotonic() + PATIENCE.answer
+        self._next_look = time.monotonic() + CLUSTER_PATIENCE.answer
 
     def _workers(self, seconds: float) -> dict[str, WorkerSeen]:
         ask = self._client.scheduler.identity
@@ -328,8 +328,12 @@ class WorkerWatch:
                 self._heard[address] = worker.last_seen, now
                 self._named.discard(address)
                 continue
-            fields = {"address": address, "seconds": now - since, "limit": PATIENCE.heartbeat}
-            if now - since > PATIENCE.heartbeat:
+            fields = {
+                "address": address,
+                "seconds": now - since,
+                "limit": CLUSTER_PATIENCE.heartbeat,
+            }
+            if now - since > CLUSTER_PATIENCE.heartbeat:
                 silent.add(address)
                 self._heard[address] = worker.last_seen, now  # repeat later, if this fails
                 self._meter.event("worker given up", **fields)
@@ -337,9 +341,9 @@ class WorkerWatch:
                 with suppress(TimeoutError):
                     self._client.sync(
                         retire, workers=[address], close_workers=False, remove=True,
-                        callback_timeout=PATIENCE.answer,
+                        callback_timeout=CLUSTER_PATIENCE.answer,
                     )  # fmt: skip
-            elif now - since > PATIENCE.contact and address not in self._named:
+            elif now - since > CLUSTER_PATIENCE.contact and address not in self._named:
                 self._named.add(address)
                 self._meter.event("worker silent", **fields)
         return silent

@@ -138,7 +138,7 @@ def test_workers_that_cant_start_are_temporary(monkeypatch, error):
 
 
 def test_a_silent_scheduler_is_temporary(monkeypatch, one):
-    monkeypatch.setattr(module, "PATIENCE", module.Patience(work=0.2))
+    monkeypatch.setattr(module, "CLUSTER_PATIENCE", module.Patience(work=0.2))
 
     def silent(*_, callback_timeout, **__):
         raise TimeoutError(f"timed out after {callback_timeout} s.")
@@ -224,13 +224,13 @@ def test_the_log_names_the_cluster(capsys, one):
 
 
 def test_a_dead_scheduler_is_temporary(monkeypatch, dead):
-    monkeypatch.setattr(module, "PATIENCE", module.Patience(contact=0.3))
+    monkeypatch.setattr(module, "CLUSTER_PATIENCE", module.Patience(contact=0.3))
     with pytest.raises(TemporaryError, match=f"no answer from scheduler {dead}"):
         address(scheduler=dead)
 
 
 def test_a_scheduler_without_workers_is_temporary(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", module.Patience(work=0.2))
+    monkeypatch.setattr(module, "CLUSTER_PATIENCE", module.Patience(work=0.2))
     with (
         loopback_cluster(0) as empty,
         pytest.raises(TemporaryError, match=r"tcp://127.* has no worker after 0\.2 s"),
@@ -268,7 +268,7 @@ def job_file(tmp_path):
 
 
 def test_exit_codes(monkeypatch, job_file, dead):
-    monkeypatch.setattr(module, "PATIENCE", module.Patience(contact=0.3))
+    monkeypatch.setattr(module, "CLUSTER_PATIENCE", module.Patience(contact=0.3))
     monkeypatch.setattr("signal.signal", lambda *_: None)
     found = CliRunner().invoke(main, ["run", str(job_file), "--scheduler", dead])
     assert found.exit_code == 75

@@ -20,7 +20,7 @@ from tests.clusters import loopback_cluster
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(watch, "PATIENCE", Patience(answer=0.02, work=0.1))
+    monkeypatch.setattr(watch, "CLUSTER_PATIENCE", Patience(answer=0.02, work=0.1))
 
 
 class Records(logging.Handler):
@@ -141,7 +141,7 @@ def test_paused_workers(tmp_path):
 
 def test_a_frozen_worker_is_named_and_its_work_moves(monkeypatch):
     patience = Patience(answer=0.02, contact=0.05, work=0.1, heartbeat=0.3)
-    monkeypatch.setattr(watch, "PATIENCE", patience)
+    monkeypatch.setattr(watch, "CLUSTER_PATIENCE", patience)
     clock, beats = [0.0], [0.0]
     monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
     retired = []
