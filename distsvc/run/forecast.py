@@ -111,7 +111,7 @@ class Forecast:
 
 
 def forecast_job(job: Job) -> Forecast:
-    """Forecast a job; nothing is left behind.
+    """Forecast a job, and leave nothing behind.
 
     All rows of a small table are tried, so errors are the same as in a run. If a trial on part of a
     larger table fails, the forecast has no time. An input that is not ready is forecast as it is.
@@ -228,7 +228,7 @@ def busiest(partitions: Sequence[Range], threads: int) -> int:
 
 
 def extrapolated(
-    measured: Sequence[PhaseCost], growth: Mapping[str, float], left_out: Collection[str] = ()
+    measured: Sequence[PhaseCost], growth: Mapping[str, float], left_out: Collection[str]
 ) -> dict[str, float]:
     """Return the seconds of each phase, summed over its passes.
 
@@ -436,17 +436,16 @@ def _check_fit(memory: Memory, workers: Workers) -> None:
     here = len(workers.each) if workers.here else 0
     if _sum(memory.driver) + here * _sum(memory.worker) <= machine_bytes():
         return
-    beside = (
-        f" and each of the {here} workers beside it {terms_text(memory.worker)}" if here else ""
-    )
+    which = "the worker" if here == 1 else f"each of the {here} workers"
+    beside = f" and {which} beside it {terms_text(memory.worker)}" if here else ""
     raise JobFileError(
         f"the driver needs {terms_text(memory.driver)}{beside}, "
         f"more than this machine's {_size(machine_bytes())}; {LESS_MEMORY}"
     )
 
 
-def _sum(*several: Terms) -> float:
-    return float(sum(sum(terms.values()) for terms in several))
+def _sum(terms: Terms) -> float:
+    return float(sum(terms.values()))
 
 
 def _joined(*several: Terms) -> Terms:

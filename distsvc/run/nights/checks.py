@@ -160,7 +160,8 @@ def _clusters(run: RunMetrics) -> Value:
 
 def _cluster_rows(run: RunMetrics) -> Value:
     sizes = run.labelled.counts.sizes.sum(axis=1)
-    return "the smallest cluster has", int(sizes[sizes > 0].min()), "rows"
+    least = int(sizes[sizes > 0].min())
+    return "the smallest cluster has", least, "row" if least == 1 else "rows"
 
 
 def _changed(run: RunMetrics, new: bool) -> float | None:
@@ -177,8 +178,9 @@ def _ids(run: RunMetrics) -> Value:
     ids = run.labelled.ids
     if ids is None:
         return NOT_MEASURED
-    words = f"rows share their id with another{ids.of_part} or have none"
-    return "", ids.shared + ids.missing, words
+    n = ids.shared + ids.missing
+    words = ("row shares its", "has") if n == 1 else ("rows share their", "have")
+    return "", n, f"{words[0]} id with another{ids.of_part} or {words[1]} none"
 
 
 def _worst(part: DriftPart | ReferencePart | None) -> Value:

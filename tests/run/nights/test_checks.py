@@ -120,6 +120,8 @@ FOUND = {
         ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
          "4 rows share their id with another (only one in 8 ids was compared) or have "
          "none, 0 expected"),
+        ("unique_id", True, {"ids": IdReport(0, 1, 0, "a")},
+         "1 row shares its id with another or has none, 0 expected"),
         ("unique_id", True, {"ids": None}, "not measured, 0 expected"),
         ("max_rows", 800, {}, "900 rows, at most 800 expected"),
         ("rows_against_last", [0.5, 2.0], {"before": [300]},
