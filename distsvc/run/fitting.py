@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -19,7 +18,7 @@ from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.rows.robust_scale import ColumnSpread, present_values
 from distsvc.models.rows.sampling import rows_of
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.models.rows.sentinels import find_sentinels, repeated_columns, undone_log
+from distsvc.models.rows.sentinels import Sentinel, find_sentinels, repeated_columns, undone_log
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.report.content.parts import ReportPart, relabel
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
@@ -233,7 +232,10 @@ def make_scaling(
         n_missing = int(missing.sum())
         sums.impute(fill, survey.n_rows)
         if n_missing:
-            notes.append(f"{n_missing} missing values were replaced by their columns' medians")
+            were = "values were replaced by their columns' medians"
+            if n_missing == 1:
+                were = "value was replaced by its column's median"
+            notes.append(f"{n_missing} missing {were}")
     elif config.missing == "auto":
         fill = np.where(sums.counts < survey.n_rows, _medians(sums, survey, together), 0.0)
     varies = sums.least < sums.most
@@ -281,8 +283,8 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
 def outlier_row_notes(
     rows: Sequence[OutlierRow],
     columns: Sequence[str],
-    id_name: str | None = None,
-    units: Mapping[str, Unit] = MappingProxyType({}),
+    id_name: str | None,
+    units: Mapping[str, Unit],
 ) -> list[str]:
     """Return at most one note on extreme rows, which are left out of learning.
 
@@ -357,21 +359,16 @@ def dominant_column_notes(
 
 
 def sentinel_notes(
-    survey: Survey, config: PreprocessConfig, features: Sequence[Feature], missing: str = "error"
+    survey: Survey, config: PreprocessConfig, features: Sequence[Feature], missing: str
 ) -> list[str]:
     """Return at most one note on sentinels: numbers such as -9999 that may be missing values."""
     names, named, found = names_of(features), [], set(config.missing_values)
-    of_columns = [feature for feature in features for _ in feature.names]
-    pilot = _without_logs(survey.pilot, of_columns)
-    for k in repeated_columns(pilot).tolist():
-        if not isinstance(of_columns[k], Numeric | Log | Vector):
-            continue
-        for one in find_sentinels(pilot[:, k][~np.isnan(pilot[:, k])]):
-            found.add(one.value)
-            named.append(
-                f"{_number(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all "
-                f"others lie from {one.low:,.6g} to {one.high:,.6g})"
-            )
+    for k, one in sentinels_of(survey.pilot, features):
+        found.add(one.value)
+        named.append(
+            f"{_number(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all "
+            f"others lie from {one.low:,.6g} to {one.high:,.6g})"
+        )
     if not named:
         return []
     listed = ", ".join(map(_number, sorted(found)))
@@ -384,17 +381,25 @@ def sentinel_notes(
     ]
 
 
-def _without_logs(pilot: np.ndarray, of_columns: Sequence[Feature]) -> np.ndarray:
-    """Return pilot rows (m, d) with stored numbers in place of logarithms."""
+def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[int, Sentinel]]:
+    """Yield the possible sentinels of rows X (m, d) float64, each after its column's index.
+
+    Logarithms are undone, since sentinels are stored numbers.
+    """
+    of_columns = [feature for feature in features for _ in feature.names]
     logs = [
         k
         for k, feature in enumerate(of_columns)
         if isinstance(feature, Log) or (isinstance(feature, Vector) and feature.log)
     ]
     if logs:
-        pilot = pilot.copy()
-        pilot[:, logs] = undone_log(pilot[:, logs])
-    return pilot
+        X = X.copy()
+        X[:, logs] = undone_log(X[:, logs])
+    for k in repeated_columns(X).tolist():
+        if isinstance(of_columns[k], Numeric | Log | Vector):
+            values = X[:, k]
+            for one in find_sentinels(values[~np.isnan(values)]):
+                yield k, one
 
 
 def _number(value: float) -> str:

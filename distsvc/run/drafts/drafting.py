@@ -6,7 +6,6 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +18,8 @@ from distsvc.job.file import parse_job
 from distsvc.models.automatic.engine import stays_as_stored
 from distsvc.models.columns.described import ColumnDescription, described
 from distsvc.models.columns.model import ColumnModel
-from distsvc.models.rows.sentinels import find_sentinels, repeated_columns
 from distsvc.run.drafts.asked_job import default_job
+from distsvc.run.fitting import sentinels_of
 from distsvc.run.learning.survey import too_few_rows
 from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.plan import with_categories
@@ -29,7 +28,7 @@ from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
 from distsvc.storage.rows.columns import DATE, DATE_AND_TIME, PLAIN_TEXT, truncated
-from distsvc.storage.rows.features import Numeric, Vector, nominal_columns
+from distsvc.storage.rows.features import Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.opening import open_table, read_blocks
@@ -44,7 +43,7 @@ _UNBROKEN = "\ue000"
 _LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
 
 
-def write_draft(path: str, to: str, exclude: Sequence[str] = ()) -> None:
+def write_draft(path: str, to: str, exclude: Sequence[str]) -> None:
     """Write a draft to a new local file; `JobFileError` if it exists, or for a URL."""
     file = local_file("--out", to)
     if file.exists():
@@ -161,13 +160,13 @@ def _kinds(profile: TableProfile) -> list[str]:
     return lines + ([f"# and {more:,} more"] if more > 0 else [])
 
 
-def _line(key: str, value: Any, remark: str = "") -> str:
+def _line(key: str, value: object, remark: str = "") -> str:
     """Return a line of TOML with a remark."""
     text = f"{key} = {_value(value)}"
     return f"{text:<33} # {one_line(remark)}" if remark else text
 
 
-def _hint(key: str, value: Any, remark: str = "") -> str:
+def _hint(key: str, value: object, remark: str = "") -> str:
     """Return a commented line of TOML."""
     return f"# {_line(key, value, remark)}"
 
@@ -180,7 +179,7 @@ def _hint_of_several(key: str, names: Sequence[str]) -> list[str]:
     return lines + ([f"# and {more:,} more"] if more > 0 else [])
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
     return tomli_w.dumps({"v": value}).removeprefix("v = ").rstrip("\n")
@@ -282,13 +281,9 @@ def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
 
 def _sentinels(table: Table, block: Block) -> dict[float, list[str]]:
     """Return the possible sentinels that a run would warn of, each with its columns."""
-    X = block.X.astype(np.float64)
     found: dict[float, list[str]] = {}
-    of_columns = [feature for feature in table.features for _ in feature.names]
-    for k in repeated_columns(X).tolist():
-        if isinstance(of_columns[k], Numeric | Vector):
-            for one in find_sentinels(X[~np.isnan(X[:, k]), k]):
-                found.setdefault(one.value, []).append(table.columns[k])
+    for k, one in sentinels_of(block.X.astype(np.float64), table.features):
+        found.setdefault(one.value, []).append(table.columns[k])
     return dict(sorted(found.items()))
 
 

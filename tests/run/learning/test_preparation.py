@@ -111,7 +111,7 @@ def test_the_pilot_decides_the_origin_of_all_rows(tmp_path, float64):
     np.testing.assert_allclose(algorithm.engine.pilot.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12)
     assert algorithm.engine.notes == [
         "an earlier note",
-        "1 missing values were replaced by their columns' medians",
+        "1 missing value was replaced by its column's median",
         "constant columns carry no information: x2",
     ]
     assert steps.run.has(PREPARATION)
