@@ -392,7 +392,7 @@ def naming_a_change(run: RunDirectory) -> Iterator[None]:
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
-    """Return the unfinished runs of an output, except those that were given up."""
+    """Return the unfinished runs of an output, except those whose removal has begun."""
     ours = output.store.address
     return [run for run, begun in _runs(output) if begun.get("output") == ours]
 
@@ -423,7 +423,7 @@ def read_note(run: RunDirectory, name: str) -> Note:
     return {}
 
 
-def differences(then: Any, now: Any, name: str = "") -> list[str]:
+def differences(then: object, now: object, name: str = "") -> list[str]:
     """Return the differences of two contents of JSON, such as ``model.seed: 0, now 1``."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [*then, *(key for key in now if key not in then)]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ COORDINATES, WITHOUT = "graph", "without"
 
 
 class Graph:
-    """Engine of graph views in a job; it has no rule of its own."""
+    """Phases of the graph views; a part of `Automatic`, without a rule of its own."""
 
     def __init__(self, engine: GraphEngine):
         self.engine = engine
@@ -166,14 +165,13 @@ class Automatic(AlgorithmJob):
         ]
 
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
-            others: dict[str, Any] = {}
-            if (decision := answer.decision) is not None:
-                others = {
-                    "alternative": other_answer(decision.alternative, pilot.labels),
-                    "overlap": decision.overlap,
-                }
+            decision = answer.decision
             choice = ChoicePart(
-                why=answer.why, considered=considered, likeness=answer.likeness, **others
+                why=answer.why,
+                considered=considered,
+                likeness=answer.likeness,
+                alternative=other_answer(decision.alternative, pilot.labels) if decision else None,
+                overlap=decision.overlap if decision else None,
             )
             if answer.levels is None:
                 return Parts(choice=choice)

@@ -4,7 +4,7 @@ SVC and FSVC are trained and labelled on the driver, on a sample in memory. For 
 
 1. ``train``: the driver descends on a stream of the sample.
 2. ``boundary``: workers read the table for the rows near the boundary. ``climb``: these rows climb
-to equilibria.
+   to equilibria.
 3. ``segments``: equilibria are joined if the segments between them stay inside.
 """
 

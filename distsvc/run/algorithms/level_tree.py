@@ -1,9 +1,9 @@
 """Support vector clustering by trees of level sets, with a vote of the models.
 
-1. ``views``, for wide tables only: one pass stores the sample along the models' directions, at most
-20 components of a row, so that wide rows are not read again.
+1. ``views``, for wide tables only: one pass stores the sample along the models' directions, so that
+   wide rows are not read again.
 2. ``learn``: each model is a task. It streams the sample, grows a tree of level sets, and tests its
-splits on rows of the sample.
+   splits on rows of the sample.
 3. ``vote``: the driver counts the votes.
 """
 

@@ -2,9 +2,10 @@
 
 1. ``train``: the driver solves the sample in memory, or all of a smaller table.
 2. ``begin``: one reading gives every row of a larger table its first alpha.
-3. ``pass``, repeatedly: the driver descends on few rows, and a reading finds the next ones. The
-driver has the vector u and the working set. A partition's alpha is its first value, replaced where
-the driver has changed it in a pass. So no file is written twice.
+3. ``pass``, repeatedly: the driver descends on few rows, and a reading finds the next ones.
+
+The driver has the vector u and the working set. A partition's alpha is its first value, replaced
+where the driver has changed it in a pass. So no file is written twice.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def table_name(path: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value to a type of TOML: paths to texts, tuples to lists, NumPy numbers."""
+    """Convert a value for TOML: paths to text, tuples to lists, NumPy numbers to Python's."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):

@@ -77,7 +77,7 @@ class OptionalColumns(Tally):
 
     @classmethod
     def row_bytes(cls, output: OutputConfig) -> int:
-        """Return the bytes of a row in the columns."""
+        """Return the bytes that a row takes in these columns."""
         return 0
 
     @classmethod
@@ -354,12 +354,12 @@ def optional_columns(
     preparation: Preparation,
     features: Sequence[Feature],
     output: OutputConfig,
-    types: Sequence[str] = (),
+    types: Sequence[str],
     reported: bool = True,
 ) -> list[OptionalColumns]:
     """Return the optional columns of an output; `reported` includes all that the report needs.
 
-    `types` are the names of the Arrow types of the features' columns, if they are known.
+    `types` are the names of the Arrow types of the features' columns, if known.
     """
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))

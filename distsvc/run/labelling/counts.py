@@ -367,7 +367,7 @@ class IdReport:
     shared: int
     missing: int
     bits: int
-    example: Any
+    example: object
 
     @property
     def of_part(self) -> str:
@@ -414,6 +414,6 @@ def id_keys(ids: pa.Array) -> np.ndarray:
     return text_keys(np.frombuffer(data or b"", np.uint8), ends)
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return texts or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)

@@ -135,12 +135,12 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
     return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 
 
-def read_labellers(run: RunDirectory, of: str = OWN) -> tuple[Labeller, Labeller | None]:
+def read_labellers(run: RunDirectory, of: str) -> tuple[Labeller, Labeller | None]:
     """Return this run's labeller, and the previous run's labeller or None.
 
     Both are the same in mode "assign".
     """
     labeller = Labeller.read(run, of)
-    if of == PREVIOUS or not run.has(PREVIOUS + RULE):
-        return labeller, labeller if of == PREVIOUS else None
-    return labeller, Labeller.read(run, PREVIOUS)
+    if of == PREVIOUS:
+        return labeller, labeller
+    return labeller, Labeller.read(run, PREVIOUS) if run.has(PREVIOUS + RULE) else None

@@ -123,9 +123,9 @@ class Preparation:
         return cls.restored(run.read(name))
 
 
-def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.ndarray:
+def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
     """Return raw rows X (n, d) float64 prepared for the rule."""
-    return Preparation.read(run, name)(X)
+    return Preparation.read(run)(X)
 
 
 def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:

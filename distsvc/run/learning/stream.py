@@ -63,14 +63,10 @@ class Sizes:
         return self.row_bytes * self.sample_rows
 
     @property
-    def raw_sample(self) -> int:
-        """Bytes of the sample as read."""
-        return self.value_bytes * self.n_columns * self.sample_rows
-
-    @property
     def part(self) -> float:
-        """Bytes of the largest partition's rows of the sample."""
-        return self.raw_sample * self.partition_rows / self.n_rows
+        """Bytes, as read, of the largest partition's rows of the sample."""
+        sample = self.value_bytes * self.n_columns * self.sample_rows
+        return sample * self.partition_rows / self.n_rows
 
     @property
     def block(self) -> int:

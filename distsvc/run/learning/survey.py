@@ -118,7 +118,7 @@ def sampling_phase(run: RunDirectory) -> Phase:
 
 
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
-    """Sum up the columns of a partition; keep its part of the pilot and the sample.
+    """Return the sums of a partition's columns, and its parts of the pilot and the sample.
 
     `again` leaves out extreme rows.
     """
@@ -148,7 +148,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
 
 
 def sample_partition(run: RunDirectory, number: int) -> Result:
-    """Keep a partition's part of the sample, if the survey could not."""
+    """Return a partition's part of the sample, now that the number of rows is known."""
     sample, n_rows = Collected.sample(run, SAMPLE), 0
     for block, keys in learned_blocks(run, number, NONE):
         n_rows += len(block.rows)
@@ -171,8 +171,8 @@ GATHER = Phase("gather", gather_sample)
 def pilot_limit(plan: Plan) -> int:
     """Return a key above which no row can be in the pilot; the last key if rows are dropped.
 
-    Of n rows, more than m have a key below (m + 12 sqrt(m)) / n of the range, except in one table
-    of 10^18. So all partitions together send the driver little more than one pilot.
+    A pilot has m of n rows. More than m have a key in the lowest share (m + 12 sqrt(m)) / n of all
+    keys, except in one table of 10^18. So all partitions send little more than one pilot together.
     """
     n_rows, m = sum(stop - start for start, stop in plan.partitions), plan.pilot_rows
     share = (m + 12.0 * math.sqrt(m)) / n_rows

@@ -229,7 +229,7 @@ class ModelFile(Form):
     facts: dict[str, JsonValue]
 
     @classmethod
-    def parsed(cls, content: Any, path: Path) -> ModelFile:
+    def parsed(cls, content: object, path: Path) -> ModelFile:
         """Return the content of the ``model.json`` at `path`.
 
         `JobFileError` if another version has written it, `DataError` if it is damaged.
@@ -255,7 +255,7 @@ class ModelFile(Form):
         """The class of the rule."""
         return rule_named(self.form)
 
-    def job(self, path: str, output_path: str, cluster: Mapping[str, Any] | None = None) -> Job:
+    def job(self, path: str, output_path: str, cluster: Mapping[str, object] | None = None) -> Job:
         """Return the job that labels the table at `path` with the model."""
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]

@@ -270,9 +270,9 @@ def _in_common(
 
 
 def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarray:
-    """Return (k_before, k) bool: an earlier cluster's typical row lies in the range of a cluster.
+    """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster's range.
 
-    The range of a cluster's rows, without outliers, is compared in every column.
+    A range is that of the cluster's rows in every column, without outliers.
     """
     typical = Labeller.read(run, of).typical.values
     low = np.full((rule.n_clusters, typical.shape[1]), np.inf)

@@ -89,7 +89,8 @@ def plain_description(feature: Feature, scale: str, reason: str) -> ColumnDescri
     if isinstance(feature, Vector):
         return ColumnDescription("vector", scale, f"{feature.width} numbers in each row")
     if isinstance(feature, Category):
-        return ColumnDescription("category", feature.kind, f"{len(feature.known)} values")
+        n = len(feature.known)
+        return ColumnDescription("category", feature.kind, f"{n} value{'' if n == 1 else 's'}")
     if isinstance(feature, Log):
         return ColumnDescription("number", f"logarithm, {scale}", "preprocess.log")
     if isinstance(feature, Time):
@@ -390,7 +391,7 @@ def _apart(
 def _usual_values(
     rows: PilotRows, clusters: np.ndarray, own: slice, feature: Feature
 ) -> np.ndarray | None:
-    """Return the usual value (k,), as a code, of a column in each cluster, -1 if there is none.
+    """Return a column's usual value in each cluster, as codes (k,) with -1 for none.
 
     None if the column is neither binary nor a category.
     """

@@ -24,7 +24,7 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Start and end of each phase on the bar; phases not listed share the range up to 0.65."""
+"""Start and end of each phase on the bar; other phases take a third of what is left to 0.65."""
 
 
 class AboveBar(logging.Handler):
@@ -57,7 +57,7 @@ class WholeBar:
         self._bar = self._bars.add_task("", total=1.0, pace="")
         self._begun, self._end = 0.0, 0.0
 
-    def begin(self, phase: str, title: str = "") -> None:
+    def begin(self, phase: str, title: str) -> None:
         """Show the beginning of a phase."""
         at = self._bars.tasks[self._bar].completed
         if phase == "open":  # the next run of a demo or backfill begins

@@ -39,7 +39,7 @@ from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import STORED
 
 MAX_CACHED_RESULTS = 128
-"""Results that a process keeps in memory."""
+"""Maximum number of results that a process keeps in memory."""
 
 _ATTEMPT = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 PLAN, STAGING = "plan.json", "staging"

@@ -57,7 +57,7 @@ class TaskCheckpoints:
         return None
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:
-        """Write ``state()`` after `CHECKPOINT_SECONDS`, and then remove earlier checkpoints."""
+        """Write ``state()``, `CHECKPOINT_SECONDS` after the last one, and remove earlier ones."""
         if time.monotonic() - self._since < CHECKPOINT_SECONDS:
             return
         name = f"{self._folder}/{steps:012d}"
@@ -195,7 +195,7 @@ def steps_on(
 
 
 def _checkpointed(run: RunDirectory, name: str, function: Work) -> Result:
-    """Write the result of work with checkpoints, and remove these."""
+    """Write the result of work that has checkpoints, and remove the checkpoints."""
     checkpoints = TaskCheckpoints(run, name)
     result = function(checkpoints)
     run.write(name, result)

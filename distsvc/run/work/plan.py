@@ -236,10 +236,10 @@ def with_categories(
 
 
 def unknown_values(table: Table, X: np.ndarray) -> list[str]:
-    """Return a warning for each category most of whose values in the first rows X (n, d) are new.
+    """Return a warning for each category if most of its values in the first rows X (n, d) are new.
 
-    Otherwise numbers in a column that was text, or words of another language, would silently become
-    one cluster.
+    Without it, numbers in a column that was text, or words of another language, would silently
+    become one cluster.
     """
     notes = []
     for feature, places in placed(table.features):

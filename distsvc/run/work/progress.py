@@ -50,7 +50,7 @@ class Meter:
         self._progress.update(self)
 
     def finished(
-        self, rows: int = 0, worker_peak_mb: float = 0.0, compile_s: float = 0.0, **task: Any
+        self, rows: int = 0, worker_peak_mb: float = 0.0, compile_s: float = 0.0, **task: object
     ) -> None:
         """Count a task: its rows, peak memory of its worker, and seconds of compilation.
 
@@ -81,7 +81,7 @@ class Meter:
         """Return the seconds until the last task, less the longest compilation of a worker."""
         return max(self.last - self.began - max(self._compile_s.values(), default=0.0), 0.0)
 
-    def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
+    def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
         """Log an event of the phase, with the traceback of an error."""
         self._progress.event(name, error, phase=self.name, **fields)
 
@@ -128,7 +128,7 @@ class Progress:
         """Restore the terminal and the logger."""
         self._shown.close()
 
-    def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
+    def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
         """Log an event, with the traceback of an error."""
         if self.run is not None:
             fields = {"run": self.run, **fields}

@@ -7,7 +7,6 @@ import gc
 import sys
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
-from typing import Any
 
 
 def lean() -> None:
@@ -39,6 +38,6 @@ def skip_docstrings() -> None:
 class _WithoutPandas(MetaPathFinder):
     """Hides pandas, which pyarrow would import with its first array."""
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError(f"{fullname} is not used here", name=fullname)
