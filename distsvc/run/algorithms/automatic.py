@@ -146,7 +146,7 @@ class Automatic(AlgorithmJob):
             self.levels.fit(steps, survey)
         if self.engine.uses_graph:
             graph = partial(self.graph.fit, steps, survey)
-            with one_thread():  # threads that set limits in turns would restore wrong ones
+            with one_thread():  # two threads that set limits would restore wrong ones
                 both(graph, self.engine.learn_mixtures, driver_threads())
         with steps.progress.phase("choose"):
             self.engine.choose()

@@ -241,7 +241,7 @@ def _chosen_by(engine: TreeEngine) -> str:
     if engine.parameters["n_clusters"] is not None:
         return "n_clusters"
     if engine.cut.n_clusters == 1:
-        return "for want of a valley of the density"
+        return "the lack of a density valley"
     return "agreement" if engine.lowered else "elbow"
 
 

@@ -143,8 +143,8 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
     extra = _unknown_columns(run, job)
     if extra:
         notes.append(
-            f"ignored, because the previous model does not have them: {truncated(extra)}; "
-            "a refit takes them if input.columns names all features"
+            f"columns ignored, because the previous model lacks them: {truncated(extra)}; to use "
+            "them, name all features in input.columns, and refit"
         )
     return notes
 
@@ -260,8 +260,8 @@ def keep_reference(
         manifest = read_manifest(store)
     except InputNotFoundError:
         raise InputNotFoundError(
-            f"continuity.reference: no run is published at {path}, from whose table drift is to be "
-            "measured"
+            f"continuity.reference: no run is published at {path}, so there is no table from which "
+            "drift could be measured"
         ) from None
     folder = checked_model(store)
     _, labeller, arrays = read_labeller(read_model(folder), folder)
@@ -331,8 +331,8 @@ def write_moves(
     if table.id not in previous.manifest.columns:
         progress.event(
             "note",
-            because=f"{MOVES_FILE} is not written: the labels of {previous.path} have no column "
-            f"{table.id!r}, the ids of this run",
+            because=f"{MOVES_FILE} is not written: the labels of {previous.path} lack column "
+            f"{table.id!r}, which has the ids",
         )
         return
     place, name = parts_place(run), table.id

@@ -111,8 +111,8 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
         return Previous(*where, model_digest(folder), folder, known, manifest, nights)
     if required and config.previous:
         raise InputNotFoundError(
-            f"continuity.previous: no run is published at {truncated(config.previous, 1)}, but its "
-            "model is to label the rows"
+            f"continuity.previous: no run is published at {truncated(config.previous, 1)}; "
+            "model.mode = 'assign' needs its model"
         )
     return None
 

@@ -145,7 +145,7 @@ class Steps:
         missing = self._missing(phase, list(self._numbers(phase, n)))
         if missing:
             named, where = truncated(list(map(str, missing)), 10), self.run.address
-            raise TemporaryError(f"{phase.name}: results {named} are not in {where}")
+            raise TemporaryError(f"{phase.name}: {where} has lost results {named}; run again")
 
     def work_out(self, name: str, function: Work) -> Result:
         """Do a step of the driver once; return its result as read from the directory."""

@@ -142,4 +142,4 @@ def test_one_cluster_is_a_leaf(tmp_path):
     assert run.rule.n_clusters == 1
     assert [type(node) for node in part.nodes] == [LeafNode]
     assert [rule.conditions for rule in part.rules] == [[]]
-    assert part.curve.by == "for want of a valley of the density"
+    assert part.curve.by == "the lack of a density valley"

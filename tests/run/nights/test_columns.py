@@ -9,8 +9,8 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 
 COLUMNS = {"columns": ["x0", "x1"]}
 IGNORED = (
-    "ignored, because the previous model does not have them: more; a refit takes them if "
-    "input.columns names all features"
+    "columns ignored, because the previous model lacks them: more; to use them, name all features "
+    "in input.columns, and refit"
 )
 
 

@@ -134,10 +134,10 @@ def test_a_killed_run_in_mode_auto_resumes_to_the_same_bytes(shop, moment, monke
 def test_assign_without_a_model_names_the_paths(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     model = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
-    with pytest.raises(InputNotFoundError, match=r"no run is published at .* and 30 more, but"):
+    with pytest.raises(InputNotFoundError, match=r"no run is published at .* and 30 more; model"):
         shop.run(FIRST, model=model)
     other = {"previous": str(shop.folder / "nowhere")}
-    with pytest.raises(InputNotFoundError, match=r"published at [^ ]*nowhere, but its model"):
+    with pytest.raises(InputNotFoundError, match=r"published at [^ ]*nowhere; model.mode = "):
         shop.run(FIRST, model=model, continuity=other)
 
 

@@ -155,8 +155,7 @@ def _check_room(workers: int) -> None:
     if workers > most:
         raise JobFileError(
             f"cluster.workers: expected at most {most} on this machine, found {workers}: each "
-            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20}, and there are {_cores()} "
-            "cores"
+            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20} MiB; cores: {_cores()}"
         )
 
 
