@@ -16,11 +16,13 @@ from distsvc.storage.rows.columns import plain_type, truncated
 from distsvc.storage.rows.features import (
     Feature,
     Numeric,
+    Time,
     UnusableValueError,
     Vector,
     names_of,
     without_sentinels,
 )
+from distsvc.storage.rows.numeric_text import is_text
 
 NAME = "the rows"
 """The name of the rows in messages."""
@@ -140,7 +142,17 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
     if not feature.takes(kind):
-        raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected {feature.expected}")
+        shown, hint = str(kind), ""
+        if is_text(kind):
+            shown = "text"
+            hint = (
+                "; convert it by pandas.to_datetime or to_timedelta"
+                if isinstance(feature, Time)
+                else ""
+            )
+        raise DataError(
+            f"{NAME}: column {feature.column!r} is {shown}, expected {feature.expected}{hint}"
+        )
     if pa.types.is_dictionary(array.type):  # Arrow can't decode a dictionary of views
         array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(kind))
     return array.cast(kind) if kind != array.type else array
