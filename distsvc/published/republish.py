@@ -117,7 +117,7 @@ def roll_back(path: str) -> Manifest:
     """Publish the replaced run of an output again; return its manifest.
 
     The files of a replaced run stay until another run is published, or ``distsvc gc`` removes them.
-    So a second call undoes the first.
+    So a second call undoes the first. Candidates of the output are dropped.
 
     Raises
     ------

@@ -19,7 +19,7 @@ SPOTS, SPOT_ROWS = 8, 512
 """Number of ranges of a table whose values are tested, and rows of each."""
 
 ROW_NUMBER = "looks like an id: nearly every value is different"
-DATE = "dates written as numbers, such as 20261120"
+DATE_NUMBER = "dates written as numbers, such as 20261120"
 PRODUCT = "product codes such as EAN, by their check digits"
 CODE = "an id or a code, by its name and its whole numbers"
 
@@ -180,7 +180,7 @@ def _many_or_long(name: str, values: np.ndarray) -> bool:
 
 
 CODE_KINDS = (
-    CodeKind(DATE, _are_dates, _several_days),
+    CodeKind(DATE_NUMBER, _are_dates, _several_days),
     CodeKind(PRODUCT, _have_check_digits, lambda name, values: len(np.unique(values)) >= 10),
     CodeKind(ROW_NUMBER, _differ, _numbers_rows),
     CodeKind(CODE, lambda name, values: is_named_like_code(name), _many_or_long),

@@ -13,7 +13,7 @@ import zarr
 from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.rows.columns import NEW, PANDAS_INDEX
-from distsvc.storage.rows.id_detection import CODE, DATE, PRODUCT, ROW_NUMBER
+from distsvc.storage.rows.id_detection import CODE, DATE_NUMBER, PRODUCT, ROW_NUMBER
 from distsvc.storage.tables.opening import notes_on_columns, open_table, shown_columns
 from distsvc.storage.tables.values import MIXED_TEXT, WITH_UNIT
 from tests.small_tables import everything, opened
@@ -55,10 +55,10 @@ def codes(n: int, random: np.random.Generator) -> dict[str, tuple[np.ndarray, st
     ]
     dates = np.array([int(day.strftime("%Y%m%d")) for day in days])
     return {
-        "day": (dates, DATE),
-        "with_gaps": (np.where(random.random(n) < 0.02, 0, dates), DATE),
-        "minute": (dates * 10**4 + random.integers(0, 24, n) * 100 + 30, DATE),
-        "month": (random.integers(2015, 2026, n) * 100 + random.integers(1, 13, n), DATE),
+        "day": (dates, DATE_NUMBER),
+        "with_gaps": (np.where(random.random(n) < 0.02, 0, dates), DATE_NUMBER),
+        "minute": (dates * 10**4 + random.integers(0, 24, n) * 100 + 30, DATE_NUMBER),
+        "month": (random.integers(2015, 2026, n) * 100 + random.integers(1, 13, n), DATE_NUMBER),
         "article": (gtins(n, random), PRODUCT),
         "zip": (random.choice([1067, 10115, 20095, 80331, 99084], n), CODE),
         "home_postcode": (random.integers(1000, 9999, n), CODE),
