@@ -417,7 +417,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
         "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    # Id, label, score and outlier flag, and columns, twice: for their encoding.
+    # Id, label, score, outlier flag and optional columns; twice, for their encoding.
     label = 40 + 2 * sum(of.row_bytes(output) for of in OPTIONAL_COLUMNS)
     labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
     for of in OPTIONAL_COLUMNS:

@@ -228,7 +228,7 @@ class Request:
         if previous is None:
             return cls(job, output, job.digest())
         digest, alternative = with_previous(job.digest(), previous.digest), ""
-        if previous.address == output.store.address:  # maybe it is this run
+        if previous.address == output.store.address:  # the previous run may be this one
             manifest = output.manifest()
             before = manifest.previous if manifest else None
             alternative = with_previous(job.digest(), before.model_sha256 if before else "")

@@ -7,7 +7,7 @@ import numpy as np
 from distsvc.run.work.workers.lean import lean
 
 lean()
-logging.getLogger("distsvc").setLevel(logging.INFO)  # the driver shows what it is sent
+logging.getLogger("distsvc").setLevel(logging.INFO)  # the driver displays the events
 
 import distsvc.run.labelling.phase  # noqa: E402
 import distsvc.run.learning.survey  # noqa: F401, E402

@@ -174,7 +174,7 @@ def ids_of(
     run = steps.run
     if not run.has(PREVIOUS + RULE):
         if lineage is not None:
-            with suppress(OutputPermissionError):  # a later run claims from its own ids on
+            with suppress(OutputPermissionError):  # a later run claims ids above its own
                 lineage.claim(rule.n_clusters, 0)
         return Ids.first(rule.n_clusters)
     with steps.progress.phase("match"):

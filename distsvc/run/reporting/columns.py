@@ -321,7 +321,7 @@ def separating_columns(
         latent = preparation.columns.layout.latent
         Z, owners = Z[:, latent], np.searchsorted(preparation.firsts, latent, side="right") - 1
     numbers, counts = np.unique(rows.labels, return_counts=True)
-    most = int((2**21 / Z.shape[1]) ** 0.5)  # clusters, so that their pairs fit into memory
+    most = int((2**21 / Z.shape[1]) ** 0.5)  # clusters whose pairs fit into memory
     large = numbers[np.argsort(-counts, kind="stable")][:most]
     clusters = np.sort(large[np.isin(large, numbers[counts >= 10])])
     if len(clusters) < 2:

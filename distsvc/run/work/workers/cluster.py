@@ -109,7 +109,8 @@ def connect(
     InputNotFoundError
         The scheduler file does not exist.
     JobFileError
-        The address or the file is wrong, the address is not allowed, or versions differ.
+        The address or the file is wrong, the address is not allowed, versions differ, or the
+        workers do not fit into memory.
 
     """
     workers = config.workers
@@ -167,7 +168,7 @@ def _cores() -> int:
 
 
 def driver_threads() -> int:
-    """Return the number of threads for steps of the driver; its workers wait meanwhile.
+    """Return the number of threads for steps of the driver, whose workers mostly wait meanwhile.
 
     At most 8, since some steps need memory for each thread.
     """
@@ -394,7 +395,7 @@ def _closing(closable: Any) -> Iterator[None]:
         yield
     finally:
         for nanny in list(getattr(closable, "workers", {}).values()):
-            nanny.close_gracefully()  # it does not restart the worker
+            nanny.close_gracefully()  # so that it does not restart the worker
             if nanny.pid:
                 with suppress(OSError):
                     os.kill(nanny.pid, signal.SIGKILL)
@@ -446,7 +447,7 @@ def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) 
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
     if isinstance(theirs, Exception):
-        return  # it is lost, which other code reports
+        return  # the worker is lost, which other code reports
     known = dict(theirs)
     for name, own in ours:
         other = known.get(name, "unknown")

@@ -285,7 +285,7 @@ class WorkerWatch:
                 return done.get(timeout=CLUSTER_PATIENCE.answer)
 
     def look(self) -> None:
-        """Log the workers that were paused or lost since the last check, if a check is due.
+        """Log the workers whose status has changed since the last check, if a check is due.
 
         `TemporaryError` after `Patience.work` without a running worker or an answer.
         """
