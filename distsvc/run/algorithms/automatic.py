@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +29,7 @@ from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.neighbours import NEIGHBOUR_BLOCK_ROWS
 from distsvc.models.rows.principal_components import SEARCHED
 from distsvc.models.rows.sampling import Ranges
-from distsvc.models.rows.threads import both, one_thread
+from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.engine import Grown
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, Ensemble, steps_of_member
@@ -144,12 +145,15 @@ class Automatic(AlgorithmJob):
         if self.engine.columns is None:
             self.levels.engine.notes.extend(self.engine.notes)
             self.levels.fit(steps, survey)
-        if self.engine.uses_graph:
-            graph = partial(self.graph.fit, steps, survey)
-            with one_thread():  # two threads that set limits would restore wrong ones
-                both(graph, self.engine.learn_mixtures, driver_threads())
-        with steps.progress.phase("choose"):
-            self.engine.choose()
+        # Two threads that set limits would restore wrong ones.
+        with one_thread(), ThreadPoolExecutor(1) as pool:
+            mixtures = pool.submit(self.engine.learn_mixtures) if driver_threads() > 1 else None
+            if self.engine.uses_graph:
+                self.graph.fit(steps, survey)
+            with steps.progress.phase("choose"):
+                if mixtures is not None:
+                    mixtures.result()
+                self.engine.choose()
         return self.engine.rule
 
     def learned(self, job: Job) -> Learned:
