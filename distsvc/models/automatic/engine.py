@@ -42,13 +42,13 @@ from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
-MAX_MIXED = 100
+MAX_MIXED = 40
 """Maximum number of columns in a mixture; of more columns, it uses components.
 
 The time to describe populations grows with the square of this number.
 """
 
-MAX_MODELLED = 10 * MAX_MIXED
+MAX_MODELLED = 1_000
 """Maximum number of columns that are modelled, unless one has categories or missing values.
 
 The model of a column takes some milliseconds.
