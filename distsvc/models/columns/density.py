@@ -253,8 +253,10 @@ def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDe
     if scale == "identity":
         widths = np.diff(edges)
         gap = (cells.high - cells.low) / n  # the mean gap, added beyond the extremes
-        low = min(edges[0] - widths[0], cells.low - gap)
-        high = max(edges[-1] + widths[-1], cells.high + gap)
+        # An outermost cell is as wide as the next one, or less if its value is near its edge.
+        low = max(edges[0] - widths[0], 2.0 * cells.low - edges[0])
+        high = min(edges[-1] + widths[-1], 2.0 * cells.high - edges[-1])
+        low, high = min(low, cells.low - gap), max(high, cells.high + gap)
         parts = np.diff(np.concatenate([[low], edges, [high]])) / (high - low)
         bic = float(counts @ np.log(parts)) - np.log(n)
         yield ColumnDensity(scale, np.ones(1), np.array([low]), np.array([high]), bic, uniform=True)

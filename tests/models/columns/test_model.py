@@ -111,6 +111,8 @@ INFLATED = {
     ),
     "counts": (np.random.default_rng(1).negative_binomial(1, 0.2, N), None),
     "counts, half of them 0": (np.random.default_rng(1).poisson(6.0, N) * (np.arange(N) % 2), 0.0),
+    "times, evenly spread": (np.arange(N) / 288, None),
+    "dates, three rows a day": (np.arange(N) // 3, None),
     "three codes": (np.resize([-1, -1, -1, 0, 1], N), None),
     "answers": (np.random.default_rng(1).choice(5, N, p=[0.5, 0.05, 0.2, 0.05, 0.2]), None),
 }
