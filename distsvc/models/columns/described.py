@@ -70,7 +70,7 @@ def described(
 def _unused(original: str | None) -> ColumnDescription:
     if original is None:
         return ColumnDescription("constant", "", "all values are equal; not used")
-    return ColumnDescription("copy", "", f"orders all rows like {original}; not used")
+    return ColumnDescription("copy", "", f"orders rows like {original}, or in reverse; not used")
 
 
 def _category(column: CategoryColumn, given: GivenColumn) -> ColumnDescription:

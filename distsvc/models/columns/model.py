@@ -290,7 +290,7 @@ class ColumnModel:
     ----------
     columns : list of `NumberColumn`, `CategoryColumn` or None
         In the order of stored columns; None for a column that is not used: it is constant, or
-        orders the rows like an earlier column.
+        orders the rows like an earlier column or in reverse.
     salts : ndarray of shape (d,), uint64
         Keys of the columns' random numbers. They depend on the ranks of values in a few rows, but
         not on names, order or units of columns, nor on the order of rows.
@@ -323,7 +323,7 @@ class ColumnModel:
         rows = np.arange(len(pilot)) if rows is None else rows
         stored = np.ascontiguousarray(pilot.T)
         orders = [_hash_of_ranks(x, rows) for x in stored]
-        original = [orders.index(order) for order in orders]
+        original = _originals(stored, rows, orders)
         columns: list[NumberColumn | CategoryColumn | None] = []
         for place, x in enumerate(stored):
             of = AS_FOUND if given is None else given[place]
@@ -507,6 +507,19 @@ def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np
     columns = Counter(found for found, _ in set(zip(hashes, orders, strict=True)))
     pairs = zip(hashes, orders, strict=True)
     return np.array([own if columns[own] == 1 else order for own, order in pairs], np.uint64)
+
+
+def _originals(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> list[int]:
+    """Return the place of the first column that orders the rows like each stored column (d, m).
+
+    The reverse order counts as the same: the days since an event say what its date says. `orders`
+    (d,) are the hashes of the columns' ranks.
+    """
+    reverse = [_hash_of_ranks(-x, rows) for x in stored]
+    return [
+        next(i for i, order in enumerate(orders) if order in both)
+        for both in zip(orders, reverse, strict=True)
+    ]
 
 
 def _hash_of_ranks(x: np.ndarray, rows: np.ndarray) -> int:

@@ -95,11 +95,13 @@ def test_codes_are_a_category_and_given_kinds_are_the_reason():
     )
 
 
-def test_a_copy_names_its_original():
+@pytest.mark.parametrize("slope", [3.0, -3.0])
+def test_a_copy_names_its_original(slope):
     X = np.random.default_rng(0).normal(size=(300, 2))
-    X[:, 1] = 3.0 * X[:, 0] + 1.0
+    X[:, 1] = slope * X[:, 0] + 1.0
     first = ColumnModel.of(X, np.zeros(2, bool))
     later = ColumnModel.of(X[:200], np.zeros(2, bool), before=first)
     for model in (first, later):
         _, copy = described(model, ["a", "b"])
-        assert (copy.kind, copy.reason) == ("copy", "orders all rows like a; not used")
+        assert copy.kind == "copy"
+        assert copy.reason == "orders rows like a, or in reverse; not used"
