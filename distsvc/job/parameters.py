@@ -417,7 +417,7 @@ def support_vector_rules(given: Given) -> None:
             )
     if needs_level_tree(given) and solver == "exact":
         raise ParameterError("labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'")
-    if iterate == "average" and solver != "sgd":  # under a budget, iterates have other vectors
+    if iterate == "average" and solver != "sgd":  # under a budget, each iterate has other vectors
         raise ParameterError(f"iterate = 'average' needs solver = 'sgd', found {solver!r}")
     if iterate == "random" and solver == "exact":
         raise ParameterError("iterate = 'random' needs solver = 'bsgd' or 'sgd', found 'exact'")

@@ -155,7 +155,7 @@ class Bucket:
                 put = self._store.put(self._key(name), content, mode=mode)
                 return str(put["e_tag"])
         except DistsvcError:
-            # The store may have done it and lost the answer: no other writer has this content.
+            # The store may have written it and lost the answer: no other writer has this content.
             there = self.current(name)
             if there is None or there[0] != content:
                 raise

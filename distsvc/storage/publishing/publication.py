@@ -451,7 +451,7 @@ class Output:
         old, replaced = self._found, None
         before = old.manifest if old else None
         if old is not None and before is not None:
-            # Named after its content: a run that was killed before its swap wrote the same record.
+            # Named after its content, as a run killed before its swap left the same record.
             replaced = f"{REPLACED}/{hashlib.sha256(old.content).hexdigest()[:32]}.json"
             self.runs.put(replaced, old.content)
         manifest = manifest.model_copy(update={"write_id": secrets.token_hex(8)})

@@ -401,7 +401,7 @@ def plain_values(array: pa.Array) -> pa.Array:
         return array.storage
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return array.cast(pa.large_list(kind.value_type))
-    if pa.types.is_string_view(kind):  # several functions of pyarrow don't know it
+    if pa.types.is_string_view(kind):  # several functions of pyarrow don't support it
         return array.cast(pa.string())
     return array.dictionary_decode() if pa.types.is_dictionary(kind) else array
 

@@ -81,7 +81,7 @@ class Log(DescribedFeature):
         return is_numeric(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        return _logarithms(Numeric(self.column).values(array))
+        return _logarithms(numbers(array))
 
 
 def _logarithms(x: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ class Time(DescribedFeature):
         else:
             in_a_day = 86_400 * _PARTS[array.type.unit]
         whole = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
-        x = Numeric(self.column).values(whole).astype(np.float64)
+        x = numbers(whole).astype(np.float64)
         return x / (in_a_day if self.unit == "days" else in_a_day / 86_400)
 
 
@@ -173,7 +173,7 @@ class Vector(DescribedFeature):
                 f"expected a list of {self.width} numbers, as in the first row, found one of "
                 f"{lengths[place].as_py()}",
             )
-        flat = Numeric(self.column).values(pc.list_flatten(array)).reshape(-1, self.width)
+        flat = numbers(pc.list_flatten(array)).reshape(-1, self.width)
         if not array.null_count:
             return flat
         known = pc.is_valid(array).to_numpy(zero_copy_only=False)
@@ -308,7 +308,7 @@ def without_sentinels(array: pa.Array, missing_values: Sequence[float]) -> pa.Ar
     if pa.types.is_floating(kind):
         found = pa.array(is_sentinel(numbers(array), missing_values))
     else:
-        short = pa.types.is_decimal(kind) and kind.bit_width < 128  # no kernel of Arrow takes them
+        short = pa.types.is_decimal(kind) and kind.bit_width < 128  # Arrow can't compare them
         exact = pa.decimal128(kind.precision, kind.scale) if short else kind
         found = pc.is_in(array.cast(exact), _exactly(missing_values, exact))
     return pc.if_else(found, pa.scalar(None, kind), array) if pc.any(found).as_py() else array

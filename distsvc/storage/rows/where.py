@@ -198,7 +198,7 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
     if pa.types.is_null(kind):
         return pa.nulls(len(values), pa.bool_())
     if pa.types.is_float16(kind):
-        values = values.cast(pa.float32())  # Arrow compares no half floats
+        values = values.cast(pa.float32())  # Arrow can't compare half floats
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     try:

@@ -322,7 +322,7 @@ def _spots(extents: Sequence[int]) -> list[Span]:
     for unit in np.unique(units):
         inside = np.flatnonzero(units == unit)
         if len(inside) > 1:
-            room = min(extents[unit], 131_072) - SPOT_ROWS  # as the rows before are decoded, too
+            room = min(extents[unit], 131_072) - SPOT_ROWS
             depths[inside] = np.linspace(0, max(room, 0), len(inside))
     starts = np.unique(borders[units] + depths).tolist()
     return [Span(start, min(start + SPOT_ROWS, n_rows), SPOT_ROWS) for start in starts]
