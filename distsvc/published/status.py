@@ -13,8 +13,9 @@ from distsvc.run.starting import (
     kept_results,
     read_note,
 )
+from distsvc.storage.places.folder import RUNS
 from distsvc.storage.places.lease import is_gone, read_holder
-from distsvc.storage.publishing.publication import BEGUN, RUNS, Output
+from distsvc.storage.publishing.publication import BEGUN, Output
 
 
 class Status(TypedDict):

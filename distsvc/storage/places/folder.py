@@ -27,12 +27,8 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
 NOWHERE = FileNotFoundError, NotADirectoryError
 """Errors of a path that does not exist."""
 
-SPARE = ".runs"
+RUNS = ".runs"
 """Name of the folder, in an output, for everything that readers don't need."""
-
-
-def _never_taken_over() -> None:
-    """Do nothing, because no other process can take over the lock."""
 
 
 class Fence(NamedTuple):
@@ -43,7 +39,7 @@ class Fence(NamedTuple):
     """
 
     spare: Path | None = None
-    check: Callable[[], None] = _never_taken_over
+    check: Callable[[], object] = lambda: None
 
 
 NO_FENCE = Fence()
@@ -243,7 +239,7 @@ class Folder:
         with arrays.writing(f"output.path {self.root.parent}"):
             try:
                 # Work has pieces of the input, which may be private.
-                self.root.mkdir(0o700 if self.root.name == SPARE else 0o777, True, True)
+                self.root.mkdir(0o700 if self.root.name == RUNS else 0o777, True, True)
             except FileNotFoundError as error:  # as below /proc
                 raise PermissionError(error.errno, error.strerror) from None
         # The lock's file stays, since removing it is a race.

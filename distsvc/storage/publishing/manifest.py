@@ -14,14 +14,14 @@ from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import file_facts, json_bytes, parse_json
 from distsvc.storage.places.bucket import REMOVED_RECORD
-from distsvc.storage.places.folder import SPARE
+from distsvc.storage.places.folder import RUNS
 from distsvc.storage.places.store import Store
 from distsvc.storage.tables.files import SUCCESS
 
 MANIFEST = "manifest.json"
 PAGE, REPORT = COPIES = "report.html", "report.json"
 """Copies beside the manifest, for people; the manifest lists the originals."""
-STORED = f"{SPARE}/files"
+STORED = f"{RUNS}/files"
 """The folder of all published files, with a folder for each run."""
 UNNAMED = "job"
 """The default name of a job."""
@@ -248,7 +248,7 @@ def _own_names(names: Iterable[str]) -> list[str]:
     return [
         name
         for name in names
-        if (SPARE not in PurePosixPath(name).parts or name.startswith(f"{STORED}/"))
+        if (RUNS not in PurePosixPath(name).parts or name.startswith(f"{STORED}/"))
         and name not in (MANIFEST, SUCCESS, *COPIES)
     ]
 

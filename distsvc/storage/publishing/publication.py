@@ -35,7 +35,7 @@ from distsvc.errors.forms import parsed
 from distsvc.errors.urls import lake_url
 from distsvc.storage.places import arrays
 from distsvc.storage.places.bucket import REMOVED_RECORD
-from distsvc.storage.places.folder import NO_FENCE, SPARE, ChangedError, Fence, FencedError, Folder
+from distsvc.storage.places.folder import NO_FENCE, RUNS, ChangedError, Fence, FencedError, Folder
 from distsvc.storage.places.lease import Holder, State, hold_lease, is_gone, read_holder
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
@@ -54,7 +54,6 @@ from distsvc.storage.publishing.manifest import (
 )
 from distsvc.storage.tables.files import SUCCESS, reaches
 
-RUNS = SPARE
 PUBLISHED_FOLDERS = ("labels", "model", "report")
 """The folders in which each publication has a folder of files."""
 BEGUN = "begun.json"

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
-from distsvc.storage.places.folder import HOLDERS, LOCK
+from distsvc.storage.places.folder import HOLDERS, LOCK, RUNS
 from distsvc.storage.places.lease import HOLDER, is_gone, read_holder
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import Continued, ContinuedRun, Manifest, read_manifest
-from distsvc.storage.publishing.publication import CANDIDATES, RUNS, Output, check_not_held
+from distsvc.storage.publishing.publication import CANDIDATES, Output, check_not_held
 
 DEEPEST = 4
 """Maximum depth of an output below the given folder, as in ``out/shop/2026/11/20``."""

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -76,8 +77,8 @@ class Scan:
     ----------
     layout
         Storage of the rows.
-    types, shown
-        Arrow type of each column, without dictionary, and its text in messages.
+    types
+        Arrow type of each column, without dictionary.
     problems
         Reasons why columns can't be read. If the type of such a column is numeric or
         `UNKNOWN_TYPE`, it would be a feature, so a job without ``input.columns`` is refused.
@@ -93,11 +94,12 @@ class Scan:
         Number of chunks and fill value of columns in chunks.
     comparable
         Types of the columns that can be read though they are no features; None for all.
+    words
+        Descriptions of columns for messages, if other than their types.
     """
 
     layout: Layout
     types: dict[str, pa.DataType]
-    shown: dict[str, str]
     problems: dict[str, str]
     default: tuple[str, ...]
     keys: tuple[str, ...] = ()
@@ -105,6 +107,12 @@ class Scan:
     apart: dict[str, str] = field(default_factory=dict)
     stored: dict[str, tuple[int, object]] = field(default_factory=dict)
     comparable: Mapping[str, pa.DataType] | None = None
+    words: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def shown(self) -> dict[str, str]:
+        """The text for each column in messages."""
+        return {name: str(kind) for name, kind in self.types.items()} | self.words
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

@@ -108,7 +108,6 @@ class Parquet(Source):
                 file_depths=depths,
             ),
             types=types,
-            shown={name: str(kind) for name, kind in types.items()},
             problems=problems,
             default=tuple(name for name in types if name not in indexes),
             keys=tuple(key for key in keys if key not in held),

@@ -77,7 +77,6 @@ class Svmlight(Source):
         return Scan(
             layout=Layout(place.address, self.name, tuple(extents)),
             types=dict.fromkeys(names, pa.float64()),
-            shown=dict.fromkeys(names, "double"),
             problems={},
             default=features,
             comparable={},

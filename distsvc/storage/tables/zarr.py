@@ -363,7 +363,7 @@ def _scan_group(
     return Scan(
         layout=Layout(place.address, Zarr.name, _extents(place, fitting)),
         types=types,
-        shown=shown,
+        words=shown,
         problems=problems,
         default=tuple(own),
         apart={} if listed is not None else coordinates,
@@ -381,7 +381,7 @@ def _scan_array(place: Location, array: Array) -> Scan:
     return Scan(
         layout=Layout(place.address, Zarr.name, _extents(place, [array])),
         types=dict.fromkeys(names, _arrow_type(array.dtype)),
-        shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
+        words=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
         problems={},
         default=tuple(names),
         stored={"": (_n_chunks(array), array.fill_value)},

@@ -180,7 +180,6 @@ def test_many_columns_are_compared_in_proportion():
     scan = Scan(
         Layout("t", "parquet", (1,)),
         types=dict.fromkeys(names, pa.float64()),
-        shown=dict.fromkeys(names, "double"),
         problems={},
         default=names,
     )

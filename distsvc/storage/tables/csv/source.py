@@ -115,7 +115,6 @@ class Csv(Parquet):
             scan,
             layout=replace(scan.layout, format=self.name),
             types=types | used,
-            shown={name: str(kind) for name, kind in (types | used).items()},
             comparable=scan.types,
             problems=about["problems"],
             default=tuple(types),
@@ -177,8 +176,7 @@ class _Files(NamedTuple):
         # Text may be numbers or categories, and `[columns]` may name dates.
         more = {n for n in types.keys() - problems.keys() if not is_default(types[n])}
         more = more & named if config.columns is not None else more
-        words = {name: str(kind) for name, kind in types.items()}
-        scan = Scan(Layout("", Csv.name, ()), types, words, problems, tuple(types))
+        scan = Scan(Layout("", Csv.name, ()), types, problems, tuple(types))
         ignored = dict.fromkeys(config.exclude, "")
         features = choose_features(config, scan, {*categories, *(more - ignored.keys())}, ignored)
         stored = {name: types[name] for name in types if name in {*features, *others, *categories}}

@@ -189,7 +189,6 @@ class Lake(parquet.Parquet):
                 lake=LakeState(digest, tuple(files), schema, staging.address, found.by_catalog),
             ),
             types=found.types,
-            shown={name: str(kind) for name, kind in found.types.items()},
             problems=problems,
             default=tuple(found.types),
             keys=found.partitioned_by,
