@@ -68,7 +68,7 @@ def check(found, code, how, kept=""):
     assert re.fullmatch(words + re.escape(f"{kept}."), line)
 
 
-def test_what_is_kept_is_told():
+def test_the_message_has_the_kept_work():
     body = "try:\n    kill()\n    wait()\nexcept BaseException as error:\n"
     body += "    error.add_note('36 s of work kept')\n    raise"
     check(ended(body, "SIGINT"), 130, "cleanly", " (36 s of work kept)")
@@ -80,7 +80,7 @@ def test_no_signal_is_lost(body):
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 143)])
-def test_what_was_begun_is_put_away(name, code, tmp_path):
+def test_finally_blocks_run_after_a_signal(name, code, tmp_path):
     body = f"open('{tmp_path}/work', 'w').close()\n"
     body += f"try:\n    kill()\n    wait()\nfinally:\n    os.remove('{tmp_path}/work')"
     check(ended(body, name), code, "cleanly")
@@ -132,7 +132,7 @@ def test_a_late_signal_does_not_print_a_traceback():
     check(ended("atexit.register(kill)"), 143, "after its work")
 
 
-def test_what_a_process_was_told_to_ignore_stays_ignored():
+def test_ignored_signals_stay_ignored():
     found = ended("kill(); print('done')", "SIGHUP", "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
     assert (found.returncode, found.stdout, found.stderr) == (0, "done\n", "")
 

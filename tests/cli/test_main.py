@@ -125,7 +125,7 @@ def test_json_is_one_object_and_progress_is_lines_of_json(job):
     assert all("time" in event for event in events)
 
 
-def test_standard_error_has_sentences_unless_told_otherwise(job, tmp_path, monkeypatch):
+def test_standard_error_has_sentences_by_default(job, tmp_path, monkeypatch):
     monkeypatch.delenv("DISTSVC_LOG_FORMAT")
     run = ["run", str(job), "--out"]
     found = CliRunner().invoke(main, [*run, f"{tmp_path}/a"])
@@ -166,7 +166,7 @@ def test_run_predict_report(job, tmp_path):
     assert "3 clusters" in (tmp_path / "run/report.html").read_text()
 
 
-def test_an_identical_run_says_so(job):
+def test_an_identical_run_prints_already_published(job):
     runner = CliRunner()
     first = runner.invoke(main, ["run", str(job)])
     again = runner.invoke(main, ["run", str(job)])

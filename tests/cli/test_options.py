@@ -144,7 +144,7 @@ def test_another_key_of_the_same_section_may_be_set(asked):
     ],
     ids=str,
 )
-def test_an_unknown_option_is_told_what_was_meant(words, hint):
+def test_unknown_options_have_hints(words, hint):
     found = CliRunner().invoke(main, words)
     assert found.exit_code == 2
     assert found.stderr.rstrip().endswith(hint)
@@ -181,7 +181,7 @@ def test_keys_and_their_words_are_completed():
     assert ("plain", "imdh") in completed("run", "t", "--algorithm", "")
 
 
-def test_bash_gets_what_it_understands(monkeypatch):
+def test_completion_in_bash(monkeypatch):
     monkeypatch.setenv("COMP_WORDS", "distsvc run t --missing m")
     monkeypatch.setenv("COMP_CWORD", "4")
     complete = BashComplete(main, {}, "distsvc", "_DISTSVC_COMPLETE")

@@ -43,7 +43,7 @@ def test_an_error_comes_back_from_a_worker_as_it_was(name):
 @pytest.mark.parametrize(
     ("name", "fault"), [("ParameterError", "JobFileError"), ("UnusableRowsError", "DataError")]
 )
-def test_what_an_estimator_raises_is_a_value_error_too(name, fault):
+def test_errors_of_estimators_are_value_errors_too(name, fault):
     assert issubclass(CLASSES[name], ValueError)
     assert issubclass(CLASSES[name], CLASSES[fault])
     assert not issubclass(CLASSES[fault], ValueError)

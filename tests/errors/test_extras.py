@@ -88,7 +88,7 @@ for draw in (lambda: distsvc.plot.tree(model), lambda: distsvc.plot.clusters(mod
     assert found.stdout == 2 * f"{line}pip install 'distsvc[report]'\n", found.stderr
 
 
-def test_what_is_there_is_returned():
+def test_installed_packages_are_returned():
     assert required("json.decoder", "none", "this").JSONDecoder
     check_extra("json", "none", "this")
     assert is_installed("json")

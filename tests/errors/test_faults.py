@@ -136,7 +136,7 @@ def test_a_file_of_a_runs_own_is_never_the_datas_fault(error, expected, message)
         (MemoryError(), PartitionFailedError),
     ],
 )
-def test_what_is_known_without_a_place(error, expected):
+def test_errors_without_a_path_are_classified(error, expected):
     assert type(classify_error(error)) is expected
     if getattr(error, "filename", None):
         assert "out/x" in str(classify_error(error))
@@ -165,7 +165,7 @@ def raised_while_handling(error, other):
         raised_while_handling(ValueError("x"), OSError(errno.ENOSPC, "full")),
     ],
 )
-def test_defects_stay_defects(error):
+def test_defects_are_not_classified(error):
     assert classify_error(error) is None
 
 

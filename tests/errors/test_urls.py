@@ -81,7 +81,7 @@ def test_no_command_shows_or_writes_a_secret(tmp_path, monkeypatch, way):
     assert not [path for path in found if b"S3CRET" in path.read_bytes()]
 
 
-def test_texts_of_libraries_lose_what_their_urls_carry():
+def test_urls_in_texts_of_libraries_lose_credentials():
     text = "404, url='https://me:pw@host/a?sig=abc', http://b.c/d#e of 'a?b' at s3://x/y"
     assert bare_text(text) == "404, url='https://host/a', http://b.c/d of 'a?b' at s3://x/y"
     assert bare_text("no URL: a@b?c=d") == "no URL: a@b?c=d"

@@ -208,7 +208,7 @@ def with_value(value, row):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("kind", [*LARGE, "DuckDB", "dask dataframe", "LazyFrame"])
-def test_a_value_that_is_none_is_named_by_its_row(kind, value):
+def test_an_error_names_the_row_of_a_missing_value(kind, value):
     named = "2" if kind.startswith(("dask,", "zarr")) else "'f2'"
     make = (LARGE | KINDS)[kind]
     with pytest.raises(UnusableRowsError, match=f"column {named}, row 321: .* found {value}"):
@@ -243,7 +243,7 @@ def unusable(**columns):
         ([unusable(), unusable().cast(pa.schema({"a": pa.string()}))], "column 'a' has the type"),
     ],
 )
-def test_what_is_no_table_of_numbers(X, message):
+def test_inputs_that_are_no_table_of_numbers(X, message):
     for model in (IncrementalMDH(), SupportVectorClustering()):
         with pytest.raises(ValueError, match=message):
             model.fit(X)
@@ -326,7 +326,7 @@ LAZY = da.zeros((100, D), chunks=(50, D))
         IncrementalMDH().partial_fit,
     ],
 )
-def test_what_needs_all_rows_says_so(call):
+def test_fits_that_need_all_rows_refuse_blocks(call):
     name = type(call.__self__).__name__
     message = rf"{name} needs all rows in memory here, found a dask Array: give a NumPy array"
     with pytest.raises(TypeError, match=message):
@@ -336,7 +336,7 @@ def test_what_needs_all_rows_says_so(call):
 # What is held.
 
 
-def test_the_sample_is_that_of_the_keys_and_few_rows_more_are_held(monkeypatch):
+def test_the_sample_has_the_lowest_keys_and_few_more_rows_are_held(monkeypatch):
     monkeypatch.setattr(passes, "PILOT_ROWS", 100)
     monkeypatch.setattr(input_rows, "BLOCK_VALUES", D * 500)
     most = []
@@ -371,7 +371,7 @@ def test_blocks_are_of_a_moderate_size_whatever_the_chunks(monkeypatch):
         assert all(block.flags.c_contiguous for block in blocks)
 
 
-def test_rows_that_come_once_are_kept_on_disk():
+def test_rows_of_a_stream_are_kept_on_disk():
     X = rows("float32")
     with readable_again(opened(table(X).to_reader(max_chunksize=999))) as source:
         assert isinstance(source, Spool)

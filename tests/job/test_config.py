@@ -86,7 +86,7 @@ def test_a_check_is_a_limit_or_a_limit_and_a_level():
          "level = 'warn' and warn are both given: expected one of them"),
     ],
 )  # fmt: skip
-def test_a_limit_that_only_warns_comes_first(checks, message):
+def test_warn_must_be_reached_before_limit(checks, message):
     with pytest.raises(JobFileError) as caught:
         job(checks=checks)
     assert message in str(caught.value)
@@ -342,6 +342,6 @@ def test_a_one_class_svm_of_centred_columns():
     assert minmax.model.parameters() == {"nu": 0.05, "random_state": 0}
 
 
-def test_a_section_that_is_none():
+def test_a_number_in_place_of_a_section():
     with pytest.raises(JobFileError, match="model must be a section, found 3"):
         parse_job({"input": {"path": "a"}, "output": {"path": "b"}, "model": 3})

@@ -56,7 +56,7 @@ def test_a_range_is_each_of_its_days_in_order():
         ("x{run_date-123456d}", "must give the date as"),
     ],
 )
-def test_what_is_no_range(text, message):
+def test_wrong_ranges_of_days(text, message):
     with pytest.raises(ValueError, match=message):
         fill_each_date(text, DAY)
 

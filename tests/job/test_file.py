@@ -83,7 +83,7 @@ def test_set_that_can_not_be_read(file, setting):
         load_job(file, (setting,))
 
 
-def test_set_in_what_is_no_section(file):
+def test_set_with_a_value_in_place_of_the_section(file):
     file.write_text("model = 3\n" + file.read_text().replace("[model]\nbudget = 7\n", ""))
     with pytest.raises(JobFileError, match=r"--set model\.nu: model is not a section"):
         load_job(file, ("model.nu=1",))
@@ -168,7 +168,7 @@ def test_digest_does_not_tell_a_default_from_the_same_value_given():
     assert re.fullmatch("[0-9a-f]{64}", job().digest())
 
 
-def test_a_job_is_told_as_it_was_written():
+def test_job_text_has_dates_as_written():
     content = {
         "input": {"path": "s3://b/in/{run_date}.csv", "where": "day = '{run_date}'"},
         "continuity": {"previous": ["out/{run_date-1d}"], "match": 0.5},

@@ -149,7 +149,7 @@ def test_values_of_a_constraint(constraint, allowed, message, wrong):
         assert str(caught.value) == f"x must {message}, found {shown(value)}"
 
 
-def test_what_only_tables_in_memory_have():
+def test_parameters_for_tables_in_memory_only():
     assert RANDOM_STATE.job_type is None
     assert POSITIVE.in_memory.job_type is None
     names = choice("a", in_memory=("b",))
@@ -209,7 +209,7 @@ FAULTS: dict[str, list[tuple[dict, str]]] = {
     ("algorithm", "given", "message"),
     [(algorithm, *fault) for algorithm, faults in FAULTS.items() for fault in faults],
 )
-def test_what_does_not_go_together(algorithm, given, message):
+def test_parameters_that_contradict_each_other(algorithm, given, message):
     parameters = ESTIMATORS[algorithm]().get_params() | given
     with pytest.raises(ParameterError, match=f"^{re.escape(message)}$"):
         check_parameters(algorithm, parameters)
@@ -229,7 +229,7 @@ def test_a_job_that_gives_nothing_keeps_every_rule(algorithm):
         ({"labelling": "balls"}, "labelling='balls' needs all rows at once; use fit"),
     ],
 )
-def test_what_takes_no_blocks(given, message):
+def test_settings_that_can_not_learn_from_blocks(given, message):
     check_streams(SUPPORT_VECTOR)
     with pytest.raises(ParameterError, match=f"^{re.escape(message)}$"):
         check_streams(SUPPORT_VECTOR | given)

@@ -258,7 +258,7 @@ def test_json_that_can_not_be_written(tmp_path, content):
         ('{"a": 1}'.encode("utf-16"), "."),
     ],
 )
-def test_json_that_is_missing_or_others_would_read_otherwise(tmp_path, content, why):
+def test_missing_or_ambiguous_json_is_refused(tmp_path, content, why):
     if content is not None:
         (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(DataError, match=rf"a\.json can't be read: .*{why}"):
@@ -289,12 +289,12 @@ def test_the_checksum_of_an_array_is_its_files(tmp_path, array):
 SEALED = {"seed": 0, "share": 0.1, "names": ["ä", None], "inner": {"n": 2**70, "e": 1e-300}}
 
 
-def test_what_is_sealed_comes_back():
+def test_sealed_json_comes_back():
     assert unsealed(sealed(SEALED), "a.json") == SEALED
     assert list(json.loads(sealed(SEALED))) == [*SEALED, "crc32"]
 
 
-def test_every_bit_of_what_is_sealed_counts():
+def test_every_flipped_bit_in_sealed_json_is_detected():
     """A flipped bit is detected, or the JSON means the same."""
     written = sealed(SEALED)
     for place in range(len(written)):
@@ -305,7 +305,7 @@ def test_every_bit_of_what_is_sealed_counts():
                 assert unsealed(bytes(other), "a.json") == SEALED
 
 
-def test_what_has_no_checksum_is_damaged():
+def test_json_without_a_checksum_is_damaged():
     written = json_bytes(SEALED)
     with pytest.raises(DataError, match=r"a\.json can't be read: its checksum is wrong"):
         unsealed(written, "a.json")

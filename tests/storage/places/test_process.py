@@ -30,7 +30,7 @@ def test_a_process_is_seen_until_it_ends():
 
 @pytest.mark.parametrize("key", SEEN_BY)
 @pytest.mark.parametrize("other", ["elsewhere", None])
-def test_what_runs_elsewhere_is_not_judged(key, other):
+def test_processes_of_other_machines_are_not_judged(key, other):
     """A record of an older version has no namespace."""
     record = Holder.model_validate(who() | {"process": 2**22 + 1, "started": "7"})
     assert is_gone(record) is True
@@ -55,7 +55,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_it_is_private_and_goes_at_the_end(folder):
+def test_scratch_folders_are_private_and_removed(folder):
     with scratch("plan") as made:
         assert made.parent == folder
         assert made.stat().st_mode & 0o777 == 0o700
@@ -63,7 +63,7 @@ def test_it_is_private_and_goes_at_the_end(folder):
     assert names(folder) == []
 
 
-def test_what_a_killed_process_left_goes_with_the_next(folder, monkeypatch):
+def test_the_next_process_removes_folders_of_a_killed_one(folder, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(folder))
     for _ in range(2):
         ended = subprocess.run([sys.executable, "-c", KILLED], check=False)
@@ -73,7 +73,7 @@ def test_what_a_killed_process_left_goes_with_the_next(folder, monkeypatch):
         assert names(folder) == [made.name]
 
 
-def test_what_is_in_use_or_another_ones_stays(folder, monkeypatch):
+def test_folders_in_use_or_of_others_stay(folder, monkeypatch):
     living, mine = new_scratch("work"), scratches._place()
     stay = [living.name, "distsvc-work-notes", f"distsvc-work-{'0' * 12}-1-2-abcdefgh"]
     for name in stay[1:]:

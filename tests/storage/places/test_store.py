@@ -49,7 +49,7 @@ def write(place, name, text, **options):
         write_text(path, text)
 
 
-def test_what_was_created_is_there(place):
+def test_created_files_exist(place):
     assert not place.has("a/b.txt")
     assert not place.local("a/b.txt").exists()
     write(place, "a/b.txt", "one")
@@ -65,13 +65,13 @@ def test_what_was_created_is_there(place):
         assert found.folders("a") == found.folders("none") == []
 
 
-def test_what_fails_on_the_way_is_not_there(place):
+def test_a_file_whose_writing_fails_does_not_exist(place):
     with pytest.raises(ValueError, match="inside"), place.created("a.txt"):
         raise ValueError("inside")
     assert place.sizes() == {}
 
 
-def test_what_is_removed_is_gone(place):
+def test_removed_files_do_not_exist(place):
     for name in ("a/1", "a/2", "a/b/3", "c"):
         write(place, name, name)
     assert place.remove("c")
@@ -86,7 +86,7 @@ TROUBLE = [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE]
 
 
 @pytest.mark.parametrize("number", TROUBLE, ids=errno.errorcode.get)
-def test_what_a_disk_does_not_answer_is_not_taken_for_missing(tmp_path, monkeypatch, number):
+def test_a_disk_that_does_not_answer_is_no_missing_file(tmp_path, monkeypatch, number):
     place = store_of(tmp_path)
     write(place, "a/b.txt", "one")
 
@@ -143,7 +143,7 @@ def test_large_files_are_whole(place):
         ("s3://bucket/out?", "expected s3://bucket/prefix"),
     ],
 )
-def test_a_url_that_is_no_place(url, message):
+def test_an_unsupported_url_of_a_store(url, message):
     with pytest.raises(JobFileError, match=message) as error:
         store_of(url)
     assert "PL4NTED" not in str(error.value)
@@ -188,7 +188,7 @@ def test_requests_are_repeated(store, prefix):
     assert all(trouble.counts.values())
 
 
-def test_a_commit_whose_answer_is_lost_is_known_for_ones_own(store, prefix):
+def test_a_commit_succeeds_if_its_answer_is_lost(store, prefix):
     """The second request is refused, because the first one succeeded."""
     place, mark = store_of(f"s3://{BUCKET}/{prefix}"), None
     trouble = Trouble(seed=1, lost=0.5)
@@ -253,7 +253,7 @@ def test_runs_are_published_one_after_the_other(store, prefix):
     assert keys(f"{prefix}/") == sorted([*listed, *beside])
 
 
-def test_what_was_published_past_the_lease_is_not_replaced(store, prefix):
+def test_a_run_published_without_the_lease_is_not_replaced(store, prefix):
     output = Output(f"s3://{BUCKET}/{prefix}")
     with output.locked(), work_of(output, digest_of("a")) as work:
         output.check_free(digest_of("a"), overwrite=True)
@@ -335,7 +335,7 @@ def test_a_holder_that_was_killed_here_is_not_waited_for(place, process):
         assert before.process == dead["process"]
 
 
-def test_who_was_taken_over_does_not_publish(place, elsewhere, monkeypatch):
+def test_a_holder_without_its_lease_does_not_publish(place, elsewhere, monkeypatch):
     """Such as a process that was suspended and continues later."""
     output = Output(place.address)
     with output.locked(), work_of(output, digest_of("a")) as work:

@@ -224,7 +224,7 @@ def test_s3_without_credentials(s3, tmp_path, monkeypatch):
         opened("s3://empty/t.parquet", tmp_path)
 
 
-def test_s3_that_says_nothing(s3, tmp_path, monkeypatch):
+def test_s3_that_does_not_answer(s3, tmp_path, monkeypatch):
     monkeypatch.setattr(remote, "STORE", replace(remote.STORE, silence=0.2))
     s3.kind, s3.troubles = "silent", ALWAYS
     with pytest.raises(TemporaryError, match=r"can't reach s3://silent/t\.parquet"):

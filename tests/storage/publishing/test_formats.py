@@ -129,7 +129,7 @@ def test_a_part_that_lacks_rows_is_noticed(tmp_path, monkeypatch):
         write_part(tmp_path / "p.parquet", 10)
 
 
-def test_a_rule_says_what_its_columns_are():
+def test_the_meanings_of_a_rule_replace_defaults():
     found = meanings("event", ["label", "score"], {"score": "a distance", "outlier": "none"})
     assert list(found) == ["event", "label", "score"]
     assert found["event"] == "the input's id, or the row's number"
@@ -146,7 +146,7 @@ def test_the_parts_are_published_as_they_are():
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.date32()])
-def test_every_id_and_column_can_be_held(kind):
+def test_parquet_has_every_id_and_column(kind):
     output_format("parquet").check("name", kind, [*LABELS, "reasons"])
 
 

@@ -58,7 +58,7 @@ def test_a_glob_reads_the_published_rows_once(tmp_path):
         assert not (tmp_path / "out" / night / ".runs/replaced").exists()
 
 
-def test_work_is_private_and_what_is_published_is_not(tmp_path):
+def test_work_is_private_and_published_files_are_not(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(600))
     run_job(small_job(table, MODELS["sampled"]))
     assert stat.S_IMODE((tmp_path / "out/.runs").stat().st_mode) == 0o700

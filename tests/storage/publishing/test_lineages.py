@@ -27,7 +27,7 @@ def lineage_of(out, run_id, previous=None, answer="", date="", in_place=False):
     return Lineage.of(known, before, in_place)
 
 
-def test_what_goes_on_from_one_run_has_different_ids(tmp_path):
+def test_runs_with_one_previous_run_have_different_ids(tmp_path):
     root = lineage_of(tmp_path / "1", "one")
     assert root.claim(3, 0) == 0
     published(tmp_path / "1", "one", root)
@@ -77,7 +77,7 @@ def test_runs_that_replace_each_other_have_it_in_their_output(tmp_path):
     assert lineage_of(out, "two", out, in_place=True).named() == root.named()
 
 
-def test_what_went_on_from_a_run(tmp_path):
+def test_later_runs_of_all_generations(tmp_path):
     before = None
     for name in "1", "2", "3", "4":
         one = lineage_of(tmp_path / name, f"run-{name}", before, date=f"2026-01-0{name}")

@@ -97,7 +97,7 @@ def test_no_manifest(tmp_path):
         (None, "which manifest.json lists, can't be read: .*No such file"),
     ],
 )
-def test_a_file_that_is_not_the_one_listed(tmp_path, content, why):
+def test_a_file_that_differs_from_the_manifest(tmp_path, content, why):
     manifest = read_manifest(Folder(write(tmp_path)))
     path = tmp_path / "model/model.json"
     path.unlink() if content is None else path.write_bytes(content)

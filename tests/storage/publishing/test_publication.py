@@ -42,7 +42,7 @@ def test_publish(tmp_path):
     assert Output(out).file("model.json").read_text() == "a model.json"
 
 
-def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkeypatch):
+def test_listed_files_are_on_the_disk_before_the_swap(tmp_path, monkeypatch):
     out, steps, replace = tmp_path / "out", [], os.replace
 
     def flushed(descriptor):
@@ -66,7 +66,7 @@ def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkey
     assert str(out) in steps[swap:]
 
 
-def test_what_is_replaced_stays_though_an_earlier_swap_was_killed(tmp_path, monkeypatch):
+def test_a_replaced_run_stays_if_an_earlier_swap_was_killed(tmp_path, monkeypatch):
     """A reader may have read the old manifest just before the swap that succeeded."""
     out = tmp_path / "out"
     run(out, "a")
@@ -141,7 +141,7 @@ def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
     assert [path.name for path in out.iterdir()] == [".runs"]
 
 
-def test_what_a_killed_run_left_stays_until_it_is_given_up(tmp_path):
+def test_files_of_a_killed_run_stay_until_it_is_discarded(tmp_path):
     out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
     for folder in (out / ".runs" / dead / "results", out / "labels" / dead):
         folder.mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_what_a_killed_run_left_stays_until_it_is_given_up(tmp_path):
     assert [path.name for path in out.iterdir()] == [".runs"]
 
 
-def test_what_a_killed_run_left_is_collected(tmp_path):
+def test_files_of_a_killed_run_are_collected(tmp_path):
     out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
     left = [f".runs/{dead}/results/file", f"labels/{dead}/file"]
     for name in left:
@@ -175,7 +175,7 @@ def test_strays_of_a_published_run_are_removed(tmp_path):
     check_tidy(out, "a")
 
 
-def test_what_others_put_there_is_left_alone(tmp_path):
+def test_foreign_files_are_left_alone(tmp_path):
     out = tmp_path / "out"
     theirs = ["notes.txt", "labels/mine.parquet", "model/my-model/model.json", ".runs/tmp/x"]
     for name in theirs:
@@ -247,7 +247,7 @@ def test_a_strange_manifest(tmp_path, content):
     assert names(tmp_path) == before, "what was published is still there to be mended"
 
 
-def test_what_was_published_past_the_lock_is_not_replaced(tmp_path):
+def test_a_run_published_without_the_lock_is_not_replaced(tmp_path):
     """If a file system has no locks, the later of two runs fails."""
     output = Output(tmp_path)
     with output.locked(), work_of(output, digest_of("a")) as work:
@@ -296,7 +296,7 @@ def refused(out, job="", overwrite=False):
     return errors[0]
 
 
-def test_a_second_run_is_told_who_holds_the_output(tmp_path):
+def test_a_second_run_gets_the_name_of_the_holder(tmp_path):
     out = tmp_path / "out"
     with Output(out).locked("mine"), work_of(Output(out), digest_of("a")) as work:
         with work.created("plan.json") as path:

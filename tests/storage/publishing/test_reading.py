@@ -154,7 +154,7 @@ def device(path):
 
 @pytest.mark.parametrize("odd", [pipe, device, os.mkdir], ids=["pipe", "device", "folder"])
 @pytest.mark.parametrize("name", ["manifest.json", ".runs/holder.json"])
-def test_what_is_no_file(parquet, published, odd, name):
+def test_a_folder_or_a_pipe_in_place_of_a_file(parquet, published, odd, name):
     path = parquet / name
     path.unlink(missing_ok=True)
     odd(path)

@@ -83,7 +83,7 @@ def test_the_last_runs_stay_and_the_one_that_they_continue(tmp_path):
     assert said(retain(str(tmp_path / "out"), 2))["removed"] == {}
 
 
-def test_what_others_put_there_stays_and_folders_may_be_deep(tmp_path):
+def test_foreign_files_stay_and_outputs_may_be_deep(tmp_path):
     for day in "01", "02", "03":
         publish(tmp_path / f"out/2026/{day}", f"2026-11-{day}")
     (tmp_path / "out/2026/01/notes.txt").write_text("mine")
@@ -105,14 +105,14 @@ def test_the_date_of_a_run_decides_else_when_it_was_made(tmp_path):
     assert list(said(retain(str(tmp_path), 1))["removed"]) == ["c"]
 
 
-def test_a_previous_run_is_known_by_its_path_too(tmp_path):
+def test_a_previous_run_is_found_by_its_path(tmp_path):
     """The previous run has been replaced by another one."""
     first = publish(tmp_path / "1", "2026-11-01")
     publish(tmp_path / "2", "2026-11-02", first | {"run_id": "gone"})
     assert said(retain(str(tmp_path), 1))["removed"] == {}
 
 
-def test_what_is_held_back_or_under_way_stays(tmp_path):
+def test_candidates_and_unfinished_runs_stay(tmp_path):
     before = nights(tmp_path, 4)
     publish(tmp_path / "2026-11-05", "2026-11-05", before, hold=True)
     publish(tmp_path / "2026-11-06", "2026-11-06")
@@ -134,7 +134,7 @@ def test_what_is_held_back_or_under_way_stays(tmp_path):
         assert because in found["kept"][day]
 
 
-def test_what_a_begun_run_continues_stays_wherever_it_was_begun(tmp_path):
+def test_the_previous_run_of_an_unfinished_run_stays(tmp_path):
     nights(tmp_path, 2)
     third = publish(tmp_path / "2026-11-03", "2026-11-03")
     nightly = publish(tmp_path / "2026-11-05", "2026-11-05")
@@ -157,7 +157,7 @@ def test_what_a_begun_run_continues_stays_wherever_it_was_begun(tmp_path):
     assert "2026-11-03" in said(retain(str(tmp_path), 1))["removed"]
 
 
-def test_a_run_that_is_published_does_not_stay_as_one_that_was_begun(tmp_path):
+def test_a_published_run_does_not_stay_as_an_unfinished_one(tmp_path):
     """The run was killed after its commit."""
     for day in "2026-11-01", "2026-11-02":
         publish(tmp_path / day, day)
@@ -181,7 +181,7 @@ def test_runs_are_counted_for_each_job(tmp_path):
     assert found["kept"]["job3-2026-11-02"] == "it is one of the last 2"
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(tmp_path):
+def test_a_dry_run_has_the_same_result_and_changes_nothing(tmp_path):
     nights(tmp_path, 4)
     (tmp_path / "empty/.runs").mkdir(parents=True)
     (tmp_path / "empty/.runs/lock").touch()
@@ -222,7 +222,7 @@ def test_outputs_are_looked_for_four_folders_deep(tmp_path):
         retain(str(tmp_path), 1)
 
 
-def test_who_removes_is_known_to_whoever_asks(tmp_path):
+def test_the_record_of_a_holder_says_that_it_removes(tmp_path):
     nights(tmp_path, 1)
     output = Output(tmp_path / "2026-11-01")
     with output.locked(removes=True):

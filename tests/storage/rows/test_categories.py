@@ -74,7 +74,7 @@ def test_booleans_and_frequencies(tmp_path):
     np.testing.assert_array_equal(X[:, 1], data["b"])
 
 
-def test_what_is_rare_has_the_mean_share_of_the_rare(tmp_path):
+def test_rare_values_have_their_mean_share(tmp_path):
     values = ["a"] * 80 + [f"city {k}" for k in range(20)]
     table, _ = counted(opened(tmp_path, {"k": values}, {"k": "frequency"}))
     np.testing.assert_allclose(np.exp(everything(table)[1][:, 0]), [0.8] * 80 + [0.01] * 20)
@@ -82,7 +82,7 @@ def test_what_is_rare_has_the_mean_share_of_the_rare(tmp_path):
     assert counted(table)[0].features[0].rare == 0.01  # one row of what comes up later
 
 
-def test_names_stay_apart(tmp_path):
+def test_the_bucket_has_another_name_than_values(tmp_path):
     values = ["other"] * 20 + ["(other)"] * 12 + ["x"]
     table, _ = counted(opened(tmp_path, {"k": values}, {"k": "onehot"}))
     assert table.columns == ("k=other", "k=(other)", "k=((other))")
@@ -168,7 +168,7 @@ def test_a_mapping_is_saved_and_checked(tmp_path):
         ({"x": [1, 2]}, "preprocess.encode: .* has no column 'k'"),
     ],
 )
-def test_what_has_no_categories_is_refused(tmp_path, data, message):
+def test_columns_without_categories_are_refused(tmp_path, data, message):
     with pytest.raises((JobFileError, DataError), match=message):
         opened(tmp_path, data, {"k": "onehot"})
 

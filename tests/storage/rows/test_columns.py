@@ -85,7 +85,7 @@ def test_a_wrong_column_is_named(tmp_path, fields, message):
         ({"where": "split = 1"}, "unexpected '=' at character 7"),
     ],
 )
-def test_a_wrong_job_is_told(tmp_path, fields, message):
+def test_wrong_keys_are_job_file_errors(tmp_path, fields, message):
     pq.write_table(sample(10), tmp_path / "t.parquet")
     with pytest.raises(JobFileError, match=message):
         opened(tmp_path / "t.parquet", tmp_path, **fields)

@@ -38,11 +38,11 @@ def test_numbers_of_lists(kind):
 @pytest.mark.parametrize(
     "array", [pa.array(["-99"]), pa.array([True]), pa.array([-99], pa.int32()).cast(pa.date32())]
 )
-def test_what_is_no_number_stays(array):
+def test_values_that_are_no_numbers_are_unchanged(array):
     assert without_sentinels(array, [-99.0, 1.0]) is array
 
 
-def test_nothing_is_missing_where_nothing_stands_for_it():
+def test_arrays_without_sentinels_are_unchanged():
     array = pa.array([1.0, -99.0])
     assert without_sentinels(array, []) is array
     assert without_sentinels(array, [7.0]) is array

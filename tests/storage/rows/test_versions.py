@@ -15,7 +15,7 @@ from distsvc.storage.tables.opening import check_unchanged, fingerprint
 from tests.small_tables import everything, opened, sample
 
 
-def test_what_is_known_of_both_is_compared():
+def test_versions_differ_only_in_properties_of_both():
     one = Version(3, "ETag a", 7)
     assert not one.differs(Version(None, "LastModified now", 7))
     assert not one.differs(Version(3, "ETag a", 7))

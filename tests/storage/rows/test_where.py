@@ -130,7 +130,7 @@ def test_columns_are_named_once_in_order():
         ("x == 1_000", r"expected 'and', 'or' or the end at character 7, found '_000'"),
     ],
 )
-def test_syntax_errors_say_where(text, message):
+def test_syntax_errors_name_the_position(text, message):
     with pytest.raises(JobFileError, match=message):
         parse_where(text)
 

@@ -109,7 +109,7 @@ def test_a_missing_value_is_an_error_for_other_algorithms(tmp_path):
         list(plan.blocks(0))
 
 
-def test_an_explicit_encoding_is_what_it_was(tmp_path):
+def test_preprocess_encode_overrides_codes(tmp_path):
     plan = plan_of(tmp_path, preprocess={"encode": {"country": "onehot"}})
     assert [n for n in plan.table.columns if n.startswith("country")] == [
         "country=DE", "country=FR", "country=UK", "country=other",

@@ -50,7 +50,7 @@ def test_few_values_are_shares_and_many_numbers_are_medians(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_their_values_come_with_blocks_that_ask_for_them(name, tmp_path):
+def test_blocks_include_compared_columns_on_request(name, tmp_path):
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(table(), tmp_path / name)
     found = opened(tmp_path / name, tmp_path, exclude=("plan", "news"))

@@ -93,7 +93,7 @@ def test_a_constant_is_one(tmp_path, write):
     assert len(report.clusters) == 2
 
 
-def test_what_the_message_says_helps(tmp_path):
+def test_the_advice_of_the_message_helps(tmp_path):
     path = parquet(tmp_path, [NEAR[1] + int(v) for v in NARROW], pa.uint64())
     with pytest.raises(DataError) as caught:
         run(path, tmp_path, ["big", "x"])

@@ -56,7 +56,7 @@ def test_two_buckets_are_refused(tmp_path):
         open_table(config, tmp_path)
 
 
-def test_what_is_waited_for_comes(tmp_path):
+def test_check_ready_passes_once_the_files_exist(tmp_path):
     waiting = config_of(0, 8, ready="_SUCCESS")
     late = f"s3://{BUCKET}/in/day=8/_SUCCESS"
     with pytest.raises(TemporaryError, match=rf"not there yet: .*day=0/_SUCCESS, {late}$"):
@@ -128,7 +128,7 @@ def catalog_of(tmp_path, monkeypatch, url) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_files_are_opened_with_what_the_catalog_says(tmp_path, monkeypatch, store):
+def test_files_are_opened_with_the_settings_of_the_catalog(tmp_path, monkeypatch, store):
     path = catalog_of(tmp_path, monkeypatch, store)
     table = open_table(InputConfig(path=path, id="row_id"), tmp_path)
     written = STORED.dump_json(table)

@@ -163,7 +163,7 @@ def test_views_of_lists_and_tensors_are_vectors(tmp_path):
         pa.list_(pa.list_(pa.float32())),
     ],
 )
-def test_numbers_inside_other_values_are_told(tmp_path, kind):
+def test_numbers_inside_other_values_are_a_note(tmp_path, kind):
     pq.write_table(
         pa.table({"pos": pa.nulls(6, kind), "n": np.arange(6.0)}), tmp_path / "t.parquet"
     )

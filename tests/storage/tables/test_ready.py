@@ -115,7 +115,7 @@ def test_a_path_of_a_list_that_is_missing_is_named(night):
     assert (code, message.count("_SUCCESS")) == (75, 2)
 
 
-def test_a_run_that_goes_on_waits_too(night, monkeypatch):
+def test_a_resumed_run_needs_the_ready_file(night, monkeypatch):
     (night / "_SUCCESS").touch()
 
     def stop(*_):

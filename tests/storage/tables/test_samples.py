@@ -166,7 +166,7 @@ def test_an_index_of_pandas_is_no_feature(tmp_path, levels):
         assert opened(tmp_path / "t.parquet", tmp_path, columns=["store"]).columns == ("store",)
 
 
-def test_columns_of_the_run_before_stay(tmp_path):
+def test_columns_of_the_previous_run_stay_features(tmp_path):
     columns = {"store": np.arange(600) % 7, "zip": 10_000 + np.arange(600) % 7}
     data = columns | {"x": np.sin(np.arange(600)), "t": ["1", "2"] * 300}
     pd.DataFrame(data).set_index("store").to_parquet(tmp_path / "t.parquet")
@@ -236,7 +236,7 @@ def test_ids_in_text_stay_text(tmp_path):
     assert (table.columns, table.left_out, notes_on_columns(table)) == (("x",), {"t": "text"}, [])
 
 
-def test_a_text_that_is_no_number_after_all_is_named(tmp_path):
+def test_a_later_text_that_is_no_number_is_an_error(tmp_path):
     words = [str(np.sin(k)) for k in range(5000)]
     words[600] = "about 3"  # between the spots that are looked at
     pq.write_table(pa.table({"t": words, "x": np.arange(5000.0) % 7}), tmp_path / "t.parquet")

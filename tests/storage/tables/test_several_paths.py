@@ -173,7 +173,7 @@ def test_a_day_without_rows_is_no_fault_beside_others(days):
             opened(days, *paths)
 
 
-def test_the_file_that_says_ready_is_no_data(days):
+def test_the_ready_file_is_no_data(days):
     (days / "day=1/state").mkdir()
     (days / "day=1/state/done").write_text("no table")
     table = opened(days, "day=1", ready="state/done")

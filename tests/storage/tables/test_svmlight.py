@@ -99,7 +99,7 @@ def test_a_damaged_archive_is_named(tmp_path):
         table_at(tmp_path / "a.svm.gz", tmp_path / "staging")
 
 
-def test_what_svmlight_text_can_not_have(tmp_path):
+def test_keys_that_svmlight_text_does_not_support(tmp_path):
     path = write(tmp_path / "a.svm")
     words = r"input\.id: not supported for svmlight text, found 'row'; remove the key"
     with pytest.raises(JobFileError, match=words):

@@ -198,7 +198,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_member_whose_metadata_is_another_is_not_left_out(tmp_path, name):
+def test_an_array_with_damaged_metadata_is_refused(tmp_path, name):
     path = tmp_path / "g.zarr"
     write_zarr_group(path, {"x": np.arange(4.0), "y": np.arange(4.0)})
     (path / "y" / "zarr.json").write_text(DAMAGE[name])
@@ -227,7 +227,7 @@ def test_a_member_that_only_consolidated_metadata_names(tmp_path):
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_chunks_never_written_are_told(tmp_path, zarr_format):
+def test_unwritten_chunks_are_a_warning(tmp_path, zarr_format):
     path = tmp_path / "g.zarr"
     zarr.open_group(path, mode="w", zarr_format=zarr_format)
     fills = {"x": 0.5, "y": np.nan, "z": 0, "unused": 0}

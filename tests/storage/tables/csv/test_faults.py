@@ -40,7 +40,7 @@ def test_the_encoding_of_a_file_is_named(tmp_path, encoding, named, packed):
 
 
 @pytest.mark.parametrize("start", [1, 2000])
-def test_bytes_in_a_value_are_told_where_the_column_is_used(tmp_path, monkeypatch, start):
+def test_wrong_bytes_in_a_used_column_are_an_error(tmp_path, monkeypatch, start):
     monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 4096)
     lines = [f"{k},Köln" if k >= start else f"{k},Bonn" for k in range(4000)]
     path = tmp_path / "t.csv"
@@ -94,7 +94,7 @@ def words_of(message: str) -> list[str]:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("separator", [",", ";"])
-def test_all_words_that_are_no_numbers_are_told_at_once(tmp_path, monkeypatch, late, separator):
+def test_one_error_lists_all_words_that_are_no_numbers(tmp_path, monkeypatch, late, separator):
     monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 256)
     rows = [[f"{k}.5", f"{k}", "ok"] for k in range(300)]
     first = 200 if late else 3

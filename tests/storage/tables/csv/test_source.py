@@ -55,7 +55,7 @@ def test_several_csv_files_packed_or_not(tmp_path):
     np.testing.assert_array_equal(everything(opened(folder / "a*", tmp_path))[1].ravel(), [1, 2])
 
 
-def test_csv_row_groups_and_a_fraction_that_comes_late(tmp_path, monkeypatch):
+def test_csv_row_groups_and_a_late_fraction(tmp_path, monkeypatch):
     monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 1 << 12)
     n = 600_000
     lines = "\n".join(f"{i},1" for i in range(n))
@@ -146,7 +146,7 @@ def test_csv_files_whose_headers_or_types_differ(tmp_path):
         opened(tmp_path / "*.csv", tmp_path)
 
 
-def test_the_first_bytes_say_how_a_file_is_packed(tmp_path):
+def test_the_first_bytes_decide_how_a_file_is_unpacked(tmp_path):
     path = tmp_path / "t.csv.gz"
     path.write_text("x\n1\n")
     assert opened(path, tmp_path).n_rows == 1
@@ -243,7 +243,7 @@ def test_a_file_with_one_line_has_no_rows(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"BZh9", b'{"a": 1}\n', b"[{}]", b"<html>\n"])
-def test_what_is_no_csv_is_refused_with_what_to_do(tmp_path, content):
+def test_other_formats_named_like_csv_are_refused(tmp_path, content):
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(DataError, match=r"but begins like .* write it as CSV"):
         opened(tmp_path / "t.csv", tmp_path)

@@ -218,7 +218,7 @@ def test_a_damaged_deletion_vector_of_delta_is_one_line(tmp_path, name):
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_not_read_is_refused(table, tmp_path):
+def test_unsupported_reader_features_are_refused(table, tmp_path):
     rewritten(table, lambda action: ask(action, "futureFeature"))
     with pytest.raises((DataError, JobFileError), match="futureFeature"):
         opened(f"delta://{table}", tmp_path)
