@@ -393,7 +393,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
     OUT and four folders deep, as in OUT/shop/2026/11/20.
     """
     gone = "would be removed" if dry_run else "removed"
-    found: Any
+    found: object
     with failing_cleanly():
         from distsvc.storage.publishing.publication import collect
         from distsvc.storage.publishing.retention import is_output, retain
@@ -403,9 +403,9 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
             found, lines = {"removed": files}, [f"{gone}: {one}" for one in files if dry_run]
             lines.append(f"{len(files)} file{'s' * (len(files) != 1)} {gone}")
         else:
-            found = retain(output_path, keep, dry_run)
-            lines = [f"{gone}: {_run_words(one)}" for one in found["removed"]]
-            lines += [f"kept: {_run_words(one)}: {one['because']}" for one in found["kept"]]
+            runs = found = retain(output_path, keep, dry_run)
+            lines = [f"{gone}: {_run_words(one)}" for one in runs["removed"]]
+            lines += [f"kept: {_run_words(one)}: {one['because']}" for one in runs["kept"]]
     say(*lines, as_json=as_json and found)
 
 

@@ -278,9 +278,11 @@ def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
     return names, np.array(firsts)
 
 
-def descriptions(features: Iterable[Any]) -> list[str | dict[str, JsonValue]]:
+def descriptions(features: Iterable[Feature]) -> list[str | dict[str, JsonValue]]:
     """Return features as JSON."""
-    return [f.column if isinstance(f, Numeric) else f.model_dump(mode="json") for f in features]
+    return [
+        f.model_dump(mode="json") if isinstance(f, DescribedFeature) else f.column for f in features
+    ]
 
 
 def restore(content: Sequence[object]) -> tuple[Feature, ...]:

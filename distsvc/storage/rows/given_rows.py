@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +84,7 @@ def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
 
 
 def _numbers(
-    piece: Any, features: Sequence[Feature], missing_values: Sequence[float]
+    piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature], missing_values: Sequence[float]
 ) -> np.ndarray:
     """Return the features (n, d) float64 of an array or a record batch."""
     if isinstance(piece, np.ndarray):

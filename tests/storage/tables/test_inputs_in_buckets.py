@@ -4,12 +4,14 @@ import io
 import os
 import sys
 from contextlib import closing
+from datetime import timedelta
 
 import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, SkippedError, TemporaryError
 from distsvc.job.config import InputConfig
+from distsvc.storage.places import remote
 from distsvc.storage.tables.lakes.iceberg import _options
 from distsvc.storage.tables.opening import check_unchanged, open_table
 from distsvc.storage.tables.sources import check_ready
@@ -129,6 +131,7 @@ def catalog_of(tmp_path, monkeypatch, url) -> str:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_files_are_opened_with_the_settings_of_the_catalog(tmp_path, monkeypatch, store):
+    monkeypatch.setattr(remote, "ASKED_AGAIN", timedelta(days=10_000))
     path = catalog_of(tmp_path, monkeypatch, store)
     table = open_table(InputConfig(path=path, id="row_id"), tmp_path)
     written = STORED.dump_json(table)
