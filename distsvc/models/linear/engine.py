@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -116,7 +116,7 @@ class LinearEngine(ABC):
         mean = pilot.mean(axis=0, dtype=np.float64)
         self.centre = mean if self.is_ball and not self.sparse else np.zeros_like(mean)
 
-    def fit_rows(self, X: Any) -> bool:
+    def fit_rows(self, X: np.ndarray | sparse.csr_matrix) -> bool:
         """Solve for rows X (n, d), float64 in C order or CSR; return True if `tol` was reached.
 
         Raises
@@ -172,11 +172,6 @@ class LinearEngine(ABC):
             converged=bool(outer.converged(self.tol)),
             n_passes=n_passes,
         )
-
-    @property
-    def violation(self) -> float:
-        """The largest violation of optimality at the end."""
-        return self.solution.violation
 
     def rule(self, mean: np.ndarray) -> LinearRule:
         """Return the rule, with the mean (d,) of prepared rows."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -451,7 +451,9 @@ class LinearSVDD(_LinearEstimator):
         self.center_, self.radius_ = self._weights, radius(self.offset_)
 
 
-def _checked(estimator: BaseEstimator, X: TableLike, **options: Any) -> Any:
+def _checked(
+    estimator: BaseEstimator, X: TableLike, **options: bool | int
+) -> np.ndarray | sparse.csr_matrix:
     """Return X as float64: CSR without repeated columns if sparse, else in C order."""
     if sparse.issparse(X):
         _check_indices(X)

@@ -81,8 +81,8 @@ class Linear(AlgorithmJob):
             descend_table(steps, engine, survey.n_rows)
         if not engine.solution.converged:
             engine.notes.append(
-                f"training ended before its tolerance, with a violation of {engine.violation:.2g}; "
-                "raise max_iter or tol"
+                "training ended before its tolerance, with a violation of "
+                f"{engine.solution.violation:.2g}; raise max_iter or tol"
             )
         if Preparation.read(run).scaling.is_linear:
             mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]

@@ -67,7 +67,7 @@ def test_fit_rows_gives_the_answer_of_the_estimator(engine_type, make, table):
     np.testing.assert_array_equal(rule.mean, table.mean(axis=0))
     facts = engine.fitted_facts()
     assert facts["objective"] == model.objective_
-    assert facts["violation"] == engine.violation == model.violation_
+    assert facts["violation"] == engine.solution.violation == model.violation_
     assert facts["n_iter"] == model.n_iter_
     assert ("radius" in facts) == engine.is_ball
     assert facts.keys() & {"n_passes", "duality_gap"} == set()
@@ -102,7 +102,7 @@ def assert_same(first, later):
     }
     assert list(first.fitted_facts().items()) == list(later.fitted_facts().items())
     assert first.notes == later.notes
-    assert first.violation == later.violation
+    assert first.solution.violation == later.solution.violation
     assert first.solution.converged is later.solution.converged
 
 
