@@ -44,10 +44,10 @@ class StreamState:
 class SPDC(StreamBaseline, TreeBaseline):
     """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
 
-    Every leaf updates the mean and the first principal component of its rows, row by row, and
-    stores the projections of the latest ones in a window. Whenever the window is full of new rows,
-    their density is estimated. If it has a clear minimum, the leaf is split there for good, and its
-    two children start empty. Features should have variances of about 1.
+    Every leaf updates the mean and the first principal component of its rows, row by row. It stores
+    the projections of the latest rows in a window. Whenever the window is full of new rows, their
+    density is estimated. If the density has a clear minimum, the leaf is split there for good, and
+    its two children start empty. Features should have variances of about 1.
 
     Parameters
     ----------

@@ -67,8 +67,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     bandwidth : float, default=1.0
         Kernel bandwidth at a node's t-th row, in units of sigma (t + 1)^-1/5.
     clip : float, default=5.0
-        b is clipped at clip * alpha * sigma. 0 does not clip, as in the paper: then the first
-        steps, with their high rates, can leave a hyperplane beyond all rows for good.
+        b is clipped at clip * alpha * sigma. 0 does not clip, as in the paper. The first steps,
+        with their high rates, can then leave a hyperplane beyond all rows for good.
     passes : int or None, default=None
         Passes over the rows, each in another order. None: 1 to 5, enough to learn from 250,000
         rows. The paper has 1.
@@ -82,8 +82,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         pairs of trees is below 0.5, the number of clusters may be lowered from the median elbow
         until the index is at least 0.5, with a warning.
     growth : {"prune", "forward"}, default="prune"
-        Construction of the models H_K: remove splits from the full tree (section 3), or add them
-        from the root, the best first (a later option of the author's code).
+        Construction of the models H_K. "prune" removes splits from the full tree (section 3).
+        "forward" adds them from the root, the best first (a later option of the author's code).
     elbow : {"weighted", "angle"}, default="weighted"
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
     valley : float, default=3.2
@@ -110,8 +110,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         Cluster of every row, 0 the largest (as counted on the rows learned from). Equal to
         ``predict(X)``.
     probabilities_ : ndarray of shape (n,), float32
-        Share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the row's
-        label.
+        Entry of `predict_proba` for the label of every row, 0 to 1.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus `score_samples`: high near another cluster. No row counts as outside, however far it
         is from all others.
@@ -136,13 +135,21 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     Notes
     -----
-    Departures from the paper that its author's code shares: the density's constant 1 / sqrt(2 pi)
-    is left out of the gradients; rates are sqrt(d) / (t + 1) and 1 / (t + 1); means and variances
-    start with one observation at 0; node k starts along feature k mod d. Ours: a node whose rows
-    all have the same projection takes the direction of its next row; nodes with all rows on one
-    side are not splits, so all clusters have rows; with ``n_clusters=None`` one cluster can be the
-    answer; the rows are shuffled. There are no outliers: a tree of hyperplanes divides all of
-    space.
+    Departures from the paper, as in its author's code:
+
+    - The density's constant 1 / sqrt(2 pi) is left out of the gradients.
+    - Rates are sqrt(d) / (t + 1) and 1 / (t + 1).
+    - Means and variances start with one observation at 0.
+    - Node k starts along feature k mod d.
+
+    Departures of ours:
+
+    - A node whose rows all have the same projection takes the direction of its next row.
+    - Nodes with all rows on one side are not splits, so all clusters have rows.
+    - With ``n_clusters=None`` one cluster can be the answer.
+    - The rows are shuffled.
+
+    There are no outliers: a tree of hyperplanes divides all of space.
 
     `published` has the settings of Hofmeyr (2021), section 4: one tree from one pass over all rows
     without scaling, alpha = 0.1, no clipping, the elbow of eq. (22), and no test for a valley. Give

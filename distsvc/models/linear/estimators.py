@@ -326,10 +326,10 @@ class LinearOneClassSVM(_LinearEstimator):
     -----
     The default start does not depend on the order of rows. With nu = 1 every offset from the
     largest w.x upwards is optimal, and `offset_` is the smallest of them. Two parts of the paper
-    are left out: the labels y_i and the bounds C_i of (3.17), which one-class problems do not have,
-    and the inner solver of Algorithm 4 that stores the matrix of the sub-problem (supplement,
-    section 6). `published` has the settings of Chou, Lin and Lin (2020): Algorithm 5 with R = 0.1,
-    no shrinking, and all mass on the first rows at the start (section 4.1). The paper has nu = 0.1.
+    are left out. One-class problems do not have the labels y_i and the bounds C_i of (3.17). The
+    inner solver of Algorithm 4 does not store the matrix of the sub-problem (supplement, section
+    6). `published` has the settings of Chou, Lin and Lin (2020): Algorithm 5 with R = 0.1, no
+    shrinking, and all mass on the first rows at the start (section 4.1). The paper has nu = 0.1.
 
     See Also
     --------

@@ -1,9 +1,8 @@
 """Algorithm 5 of Chou, Lin and Lin (2020) on a table that is read once for each outer step.
 
 Workers read the table, compute all gradients, store alpha and return the most violating rows. The
-driver stores u and the working set with its rows. The start is near the optimum, by the hyperplane
-or ball of a sample: alpha is 1 outside and 0 inside, and the nearest rows are the first working
-set.
+driver stores u and the working set with its rows. The start is near the optimum: alpha is 1 outside
+the hyperplane or ball of a sample, and 0 inside. The nearest rows are the first working set.
 
 Two departures from the paper save passes over the table. A working set is solved to the tolerance,
 not swept once. Rows of earlier working sets stay: those with a free alpha always, others while they

@@ -3,12 +3,12 @@
 The same rows are labelled by both models. Clusters are matched one to one to maximise the sum of
 their Jaccard indices (Kuhn 1955, by `scipy.optimize.linear_sum_assignment`); pairs below a limit
 are never matched. The earlier model's outliers are left out of the index, although they have a
-label: a new cluster among the outliers would otherwise count as part of the nearest old cluster,
+label. A new cluster among the outliers would otherwise count as part of the nearest old cluster,
 and the old cluster could lose its id.
 
-If most rows of an earlier cluster were outside from the start, as in a small cluster far from all
-others, its outliers are counted, up to the number expected without a change. The limit is needed
-because any distant row gets the label of the nearest cluster.
+Most rows of an earlier cluster can be outside from the start, as in a small cluster far from all
+others. Its outliers are counted, but only up to the number expected without a change, because any
+distant row gets the label of the nearest cluster.
 
 Events have the names of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and Schult, KDD 2006).
 Departures from it: clusters are matched one to one, overlaps are Jaccard indices, and rows have no
@@ -34,11 +34,11 @@ MATCHED_ROWS = 100_000
 class ClusterEvent:
     """Fate of an earlier cluster, or origin of a new one.
 
-    ``survived``: the cluster keeps its id. ``split``: an earlier cluster continues in two clusters
-    or more, none of which keeps its id; or a new cluster has at least half of its rows from one
-    earlier cluster. ``absorbed``: at least half of the cluster is now part of another.
-    ``returned``: a run before the last one had the cluster. ``appeared`` and ``disappeared``: none
-    of these.
+    ``survived``: the cluster keeps its id. ``split``, of an earlier cluster: it continues in two
+    clusters or more, none of which keeps its id. ``split``, of a new cluster: at least half of its
+    rows are from one earlier cluster. ``absorbed``: at least half of the cluster is now part of
+    another. ``returned``: a run before the last one had the cluster. ``appeared`` and
+    ``disappeared``: none of these.
     """
 
     id: int

@@ -72,9 +72,9 @@ def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 def decile_edges(pilot: np.ndarray) -> np.ndarray:
     """Return edges (d, DRIFT_BINS - 1) between tenths of the pilot's values (m, d) float64.
 
-    A value of more than a tenth of the rows gets its own bin, if there are edges left: one edge at
-    the value, and the next just above it. So a constant column has bins for its value, for less and
-    for more. A column without values has edges at 0.
+    A value of more than a tenth of the rows gets its own bin, if there are edges left. One edge is
+    at the value, and the next just above it. So a constant column has bins for its value, for less
+    and for more. A column without values has edges at 0.
     """
     edges = np.zeros((pilot.shape[1], DRIFT_BINS - 1))
     for k, column in enumerate(pilot.T):

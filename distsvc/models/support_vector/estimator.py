@@ -155,11 +155,11 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         the label of the nearest row inside. With "balls" only the centres of balls climb and merge
         on their way, and rows take the label of the nearest centre.
     assignment : {"vote", "nearest"}, default="vote"
-        With the level tree, a row takes the label of the cluster whose support vectors have the
-        largest weighted kernel sum there, or of its nearest support vector.
+        With the level tree, a row's cluster has the largest weighted kernel sum ("vote"), or the
+        row's nearest support vector ("nearest").
     bridging : bool, default=True
-        Also test segments between support vectors inside the domain, so that equilibria are joined
-        along the data and not only along straight lines. The papers do not (False), which splits
+        Also test segments between support vectors inside the domain. Equilibria are then joined
+        along the data, not only along straight lines. The papers do not (False), which splits
         curved clusters. Only with ``labelling="equilibria"``.
     epsilon : float, default=0.1
         Half-width of the extended boundary B_eps, in units of f. Unless ``variant="published"``, it
@@ -196,8 +196,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         Cluster of every row; outliers have one too unless `noise`. 0 is the largest cluster, as
         counted on up to 10,000 rows.
     probabilities_ : ndarray of shape (n,), float32
-        Share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the row's
-        label. 0 for rows that `noise` labels -1.
+        Entry of `predict_proba` for the label of every row, 0 to 1; 0 for rows that `noise` labels
+        -1.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus `decision_function` of every row: above 0 outside.
     n_clusters_ : int

@@ -17,13 +17,13 @@ neighbour, and maximum number of far rows. If there are more, none is ignored.""
 def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     """Return gamma for rows X (n, d) float64 in random order; at most 10,000 of them are used.
 
-    Two gammas are computed: the one with the largest leave-one-out log-likelihood of a Gaussian
-    kernel density estimate, on a half-octave grid, and 1 / (2 (0.6 m)^2) with m the median distance
-    to the fifth neighbour. The first diverges in many dimensions, so the second is its upper bound.
-    The result is their geometric mean divided by 6, which makes kernels some 2.4 times as wide. The
-    boundary is a level set of a sum of at most a hundred kernels, and would fall apart with the
-    width of a density estimate. A few far rows are ignored, because a single one could lower the
-    first gamma by orders of magnitude.
+    Two gammas are computed. The first has the largest leave-one-out log-likelihood of a Gaussian
+    kernel density estimate, on a half-octave grid. The second is 1 / (2 (0.6 m)^2) with m the
+    median distance to the fifth neighbour. The first diverges in many dimensions, so the second is
+    its upper bound. The result is their geometric mean divided by 6, for kernels some 2.4 times as
+    wide. The boundary is a level set of a sum of at most a hundred kernels, and would fall apart
+    with the width of a density estimate. A few far rows are ignored, because a single one could
+    lower the first gamma by orders of magnitude.
 
     Likelihoods are of distinct rows, with sums over each row's 64 nearest neighbours, in up to five
     groups of 2000 rows. The result is the median of the groups, or 1 if all rows are equal. Groups

@@ -149,9 +149,9 @@ class Ensemble:
         """Train a member on its own stream of rows, and grow its tree.
 
         ``blocks(stream, ranges, first)`` yields the coordinates (n, q) float32 of rows in the key
-        ranges from index `first` on, in an order of its own for each `stream`. Every pass takes the
-        ranges in another order. `pilot` (m, q) are coordinates on which the masses of branches are
-        counted.
+        ranges from index `first` on. The order of rows depends on `stream`, and every pass takes
+        the ranges in another order. The masses of branches are counted on coordinates `pilot` (m,
+        q).
         """
         member = self.members[number]
         descent = self._train(number, ranges, blocks)

@@ -215,8 +215,8 @@ def most_like(
 ) -> tuple[Proposal, float]:
     """Return the tree cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
 
-    In each tree, clusters are merged while merges make more pairs of rows agree, and then until
-    there are at most as many clusters as labels, the best merge first. The cut's weight is 0.
+    In each tree, clusters are merged while that makes more pairs of rows agree, and while there are
+    more clusters than labels. The best merge comes first. The cut's weight is 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
