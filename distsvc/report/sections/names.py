@@ -53,11 +53,11 @@ def names(
 ) -> dict[int, list[NamedColumn]]:
     """Return the columns in each cluster's name by label; empty if no column sets it apart.
 
-    A cluster keeps its name in `earlier` while that name is true. Other names have the smallest
-    number of columns, from `columns`, that makes them unique in any order and describes no other
-    cluster, or that only makes them unique. Names that stay equal have ranges in place of words
-    such as "high". A single column also has its range if another cluster with the same word is
-    clearly higher or lower.
+    A cluster keeps its name in `earlier` while that name is true. Another name has the fewest
+    columns, from `columns`, that make it unique in any order and fit no other cluster; if no number
+    of columns does, the fewest that make it unique. Names that stay equal have ranges in place of
+    words such as "high". A single column also has its range if another cluster with the same word
+    is clearly higher or lower.
     """
     kept, shown = dict[int, Sequence[NamedColumn]](), dict[int, Sequence[ProfileColumn]]()
     waiting = list[ProfilePart]()
@@ -69,14 +69,14 @@ def names(
         else:
             waiting.append(one)
     taken = Counter(frozenset(map(words, each)) for each in shown.values())
-    for told_apart, n_columns in itertools.product((True, False), columns):
+    for is_exclusive, n_columns in itertools.product((True, False), columns):
         texts = {one.label: frozenset(map(words, one.columns[:n_columns])) for one in waiting}
         times = Counter(texts.values()) + taken
         unique = {
             one.label: one.columns[:n_columns]
             for one in waiting
             if times[texts[one.label]] == 1
-            and not (told_apart and _fits_another(one.columns[:n_columns], one.label, found))
+            and not (is_exclusive and _fits_another(one.columns[:n_columns], one.label, found))
         }
         shown |= unique
         waiting = [one for one in waiting if one.label not in unique]
