@@ -98,5 +98,5 @@ def labels(X: np.ndarray, algorithm: str, scale: str, seed: int) -> tuple[np.nda
             more={"preprocess": preprocess},
         )  # fmt: skip
         found = published(output)
-    words = "far rows", "set aside"
+    words = "extreme rows", "extreme values"
     return found, int(any(word in text for text in report.content["warnings"] for word in words))
