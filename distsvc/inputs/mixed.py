@@ -60,7 +60,10 @@ def places(array: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def codes(places: np.ndarray, n_known: int, has_bucket: bool) -> np.ndarray:
-    """Return the codes (n,) float32 of `places`; NaN for null, and for others without a bucket."""
+    """Return the codes (n,) float32 of positions from `places`.
+
+    A null is NaN. An unknown value has the bucket's code, or is NaN if there is no bucket.
+    """
     bucket = n_known if has_bucket else np.nan
     return np.array([*range(n_known), bucket, np.nan], np.float32)[places]
 

@@ -110,7 +110,7 @@ class Ends:
         self._found[place] = min(known[0], low), max(known[1], high)
 
     def check(self, name: str, names: Sequence[str] | None) -> None:
-        """Raise `UnusableRowsError`, with the name of the rows, for a column that `is_narrow`."""
+        """Raise `UnusableRowsError`, which begins with `name`, if a column `is_narrow`."""
         for k, (low, high) in self._found.items():
             if low < high and is_narrow(float(low), float(high)):
                 column = k if names is None else repr(names[k])

@@ -183,10 +183,11 @@ def stream_rows(
 ):
     """Learn from the rows of X (n, d) float32 from `first` on, until the window of a leaf is full.
 
-    A row x goes down the tree to a leaf: to children[i, 0] (m, 2) int64 if directions[i] (m, d)
-    float32 times x is at most thresholds[i] (m,) float64, else to children[i, 1]; -1 in a leaf. The
-    leaf's means (m, d) float64 and counts (m,) int64 are updated. Its direction, leading (m, d)
-    float64, as long as the eigenvalue, turns by CCIPCA:
+    A row x goes down the tree to a leaf. In an inner node i it goes to children[i, 0] (m, 2) int64
+    if directions[i] (m, d) float32 times x is at most thresholds[i] (m,) float64, else to
+    children[i, 1]. The children of a leaf are -1. The leaf's means (m, d) float64 and counts (m,)
+    int64 are updated. Its direction is a row u of leading (m, d) float64. The norm of u is the
+    eigenvalue. CCIPCA updates it:
 
         u <- (1 - r) u + r (x - mean) ((x - mean) . u) / |u|,    r = min((1 + amnesia) / count, 1/2)
 

@@ -103,7 +103,7 @@ def _rounding(of: NumberMap, unit: str) -> str:
     places = (of.values - of.low) / float(step) if of.step else of.values
     if (np.abs(places - places.round()) <= ON_GRID).all():
         return f"rounded to {_step_words(step, unit)}"
-    return f"values repeat, most often {_step_words(step, unit)} apart"
+    return f"values repeat; the commonest gap between different ones is {_step_words(step, unit)}"
 
 
 def _step_words(step: str, unit: str) -> str:

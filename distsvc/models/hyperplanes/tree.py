@@ -126,7 +126,7 @@ class GrowingTree:
 
 
 def _decays(n_rows: int) -> np.ndarray:
-    """Return the decays (m,) of the bandwidth of a node with at most `n_rows` rows."""
+    """Return the squared factors (m,) by which the bandwidth of a node of `n_rows` rows shrinks."""
     # At most 8 MiB, and as much for all smaller powers of 2.
     return _decays_of(min(2 ** int(n_rows).bit_length(), 2**20))
 

@@ -84,7 +84,10 @@ class PopulationRows:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Order (p,) of the numbers. Numbers that a hinge or product explains best come last."""
+        """Indices (p,) of the columns of numbers, in the order in which they are modelled.
+
+        Columns that a hinge of another column, or a product of two others, explains best come last.
+        """
         V, p = self.values, self.values.shape[1]
         if p < 2:
             return np.arange(p)

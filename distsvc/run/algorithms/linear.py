@@ -203,7 +203,7 @@ def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
 
 
 def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Return a partition's extreme and violating rows."""
+    """Return the extreme gradients of a partition, and its rows that violate optimality."""
     descent = run.read(_descent(step))
     facts = descent.facts
     d, limit = descent.arrays["u"].size, facts["limit"]

@@ -236,7 +236,9 @@ def with_categories(
 
 
 def unknown_values(table: Table, X: np.ndarray) -> list[str]:
-    """Return a warning for each category if most of its values in the first rows X (n, d) are new.
+    """Return a warning for each category that has 50 points more of new or rare values.
+
+    The share is that of the first rows X (n, d), beside the model's.
 
     Without it, numbers in a column that was text, or words of another language, would silently
     become one cluster.
@@ -248,7 +250,7 @@ def unknown_values(table: Table, X: np.ndarray) -> list[str]:
             if share > feature.rest + 0.5:
                 notes.append(
                     f"{share:.0%} of the first {len(X):,} rows have a value of {feature.column!r} "
-                    "that is new to the model: has the column changed?"
+                    "that is new to the model, or rare: has the column changed?"
                 )
     return notes
 

@@ -87,8 +87,11 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
     return bool(values.size == 0 or valid.mean() >= 0.95)
 
 
-def _several_days(name: str, values: np.ndarray) -> bool:
-    """Return True if the dates are no coincidence: six different months, or two days."""
+def _enough_dates(name: str, values: np.ndarray) -> bool:
+    """Return True if enough different dates exclude chance.
+
+    Six are needed if the dates are months (yyyymm), otherwise two.
+    """
     return len(np.unique(values)) >= (6 if _digits(float(np.median(values))) == 6 else 2)
 
 
@@ -180,7 +183,7 @@ def _many_or_long(name: str, values: np.ndarray) -> bool:
 
 
 CODE_KINDS = (
-    CodeKind(DATE_NUMBER, _are_dates, _several_days),
+    CodeKind(DATE_NUMBER, _are_dates, _enough_dates),
     CodeKind(PRODUCT, _have_check_digits, lambda name, values: len(np.unique(values)) >= 10),
     CodeKind(ROW_NUMBER, _differ, _numbers_rows),
     CodeKind(CODE, lambda name, values: is_named_like_code(name), _many_or_long),

@@ -51,7 +51,10 @@ class Scored:
 
     @staticmethod
     def fields_of(components: np.ndarray, score: NeighbourScore) -> dict[str, Any]:
-        """Return the fields by name, for the score of rows along the components."""
+        """Return the values of the fields of `Scored`, by name.
+
+        `score` is the score of rows that are projected on `components`.
+        """
         near = {f"near_{name}": value for name, value in vars(score).items()}
         return {"components": components, **near}
 
