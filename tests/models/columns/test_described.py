@@ -37,7 +37,7 @@ def model_of(names):
         (2.0 * np.random.default_rng(0).integers(-50, 50, N), "rounded to 2"),
         (
             np.random.default_rng(1).normal(0.0, 99.0, 400)[np.arange(N) % 400],
-            "values repeat, most",
+            "values repeat; the commonest gap",
         ),
     ],
 )
