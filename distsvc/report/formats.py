@@ -61,6 +61,7 @@ def number(value: float, width: float = 0.0) -> str:
 
     With `width`, the spread of the values, digits go on to a tenth of it or less.
     """
+    value += 0.0  # no minus before 0
     text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
     if value and width:
         decimals, place = 1 - math.floor(math.log10(width)), math.floor(math.log10(abs(value)))

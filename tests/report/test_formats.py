@@ -59,6 +59,7 @@ def test_values_that_hardly_vary_have_more_digits():
     assert [number(x, 0.05) for x in (47.3812, -8.6, 0.0)] == ["47.381", "−8.6", "0"]
     assert [number(x, 10.0) for x in (34.0, 0.25, 1234.5)] == ["34", "0.25", "1,234"]
     assert number(1_600_000_123.0, 100.0) == "1,600,000,123"
+    assert number(-0.0) == number(-0.0, 0.5) == "0"
     assert number(1234.567, 0.5) == "1,234.57"
     assert number(0.1 + 0.2, 1e-17) == "0.3", "rounding errors are no digits"
     assert number(1e-20, 1e-25) == "1e−20"
