@@ -87,7 +87,7 @@ def solve(M, n, x):
 
 @inlined
 def invert(A, n, inverse):
-    """Set inverse (n, n) to that of A (n, n), by Gauss and Jordan's elimination with pivots.
+    """Invert A (n, n) into `inverse` (n, n), by Gauss-Jordan elimination with partial pivoting.
 
     It compiles in a fraction of the time of ``np.linalg.inv``.
     """
@@ -129,8 +129,8 @@ def set_squares(lower, gaps, n, squares):
 def exponential(t):
     """Return e^t for t <= 0, with a relative error below 1e-15; 0 below `NEGLIGIBLE`.
 
-    Unlike that of the C library, it is compiled for vectors. The rest r of t, after a multiple of
-    log 2, is within 0.35, and has a Taylor polynomial of degree 12.
+    The compiler can vectorise it, unlike the C library's function. With t = w log 2 + r, w a whole
+    number and |r| < 0.35, it is 2^w times the Taylor polynomial of e^r of degree 12.
     """
     x = t if t > NEGLIGIBLE else NEGLIGIBLE
     whole = np.int32(x * (1.0 / LOG_TWO) - 0.5)

@@ -251,7 +251,7 @@ class Request:
         return False
 
     def open_table(self, staging: str | Path, features: tuple[Feature, ...] = ()) -> Table:
-        """Open the job's table; `features` are those of the previous model, if it labels rows."""
+        """Open the job's table, with the `features` of the previous model if it labels rows."""
         job = self.job
         kinds, mixed = job.columns, job.is_mixed
         return open_table(job.input, staging, job.preprocess, features, self.columns, kinds, mixed)

@@ -82,7 +82,7 @@ class SPDC(StreamBaseline, TreeBaseline):
     Notes
     -----
     The defaults of ``window`` and ``valley`` were chosen among nine pairs (500 and 1000; 0 to 4)
-    for a mean near that of the iMDH paper's printed figures. Figures for single tables differ much:
+    for a mean near the mean that the iMDH paper prints. Figures for single tables differ much:
     kddcup is far above its printed figure, and without it the means would differ, too.
 
     A projection uses the leaf's mean and direction at that row; both hardly move during a window

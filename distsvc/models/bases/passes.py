@@ -1,6 +1,6 @@
 """Base classes of estimators, and the passes in which they read rows block by block.
 
-The passes are those of a job. The first draws the pilot and the sample by the rows' keys
+A fit makes the passes of a job. The first draws the pilot and the sample by the rows' keys
 (`distsvc.models.rows.sampling`). Some algorithms read all rows again. The last pass labels. Results
 are bit by bit equal to a fit on a NumPy array with the same rows.
 """

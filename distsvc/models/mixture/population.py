@@ -125,7 +125,7 @@ class PopulationRows:
         return self._populations[key]
 
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
-        """Return the clusters' populations; keep only these, and that of all rows, in the cache."""
+        """Return the clusters' populations. The cache keeps them and the population of all rows."""
         found = [self.population(own) for own in members]
         whole = np.sort(np.concatenate(members))
         kept = {own.tobytes() for own in (*members, whole)}

@@ -343,8 +343,8 @@ def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
 def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
     """Return points [level, share of `n_rows` at or above it], from the highest level down.
 
-    `levels` (m,) are those of a branch's rows. A figure shows their logarithms, so they have six
-    significant digits.
+    `levels` (m,) has the level of each row of a branch. A figure shows their logarithms, so levels
+    have six significant digits.
     """
     if not levels.size:
         return []

@@ -272,7 +272,7 @@ def _in_common(
 def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarray:
     """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster's range.
 
-    A range is that of the cluster's rows in every column, without outliers.
+    A range has the values of a cluster's rows in every column, without outliers.
     """
     typical = Labeller.read(run, of).typical.values
     low = np.full((rule.n_clusters, typical.shape[1]), np.inf)

@@ -238,7 +238,7 @@ def with_categories(
 def unknown_values(table: Table, X: np.ndarray) -> list[str]:
     """Return a warning for each category that has 50 points more of new or rare values.
 
-    The share is that of the first rows X (n, d), beside the model's.
+    The share in the first rows X (n, d) is compared with the model's.
 
     Without it, numbers in a column that was text, or words of another language, would silently
     become one cluster.
