@@ -110,10 +110,7 @@ def _insist(reading: int) -> None:
 
 
 def _end(number: int, how: str, kept: str = "") -> None:
-    """Kill child processes, print how the command ended, and end the process.
-
-    The message names signals other than SIGINT.
-    """
+    """Kill child processes, print how the command ended, and end the process."""
     if "multiprocessing.process" in sys.modules:
         for child in sys.modules["multiprocessing.process"].active_children():
             with suppress(OSError, ValueError, AttributeError):

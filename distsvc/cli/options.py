@@ -218,10 +218,7 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 def split_options(
     settings: Iterable[str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], ClusterAddress]:
-    """Return the keys that short forms override, and the cluster, from a command's options.
-
-    A key that is also in the `settings` of ``--set`` is wrong usage.
-    """
+    """Return the keys that short forms override, and the cluster, from a command's options."""
     given = {name: options.pop(name) for name in SHORT if name in options}
     keys = {SHORT[name]: value for name, value in given.items() if value is not None}
     from distsvc.job.file import present_name

@@ -322,10 +322,8 @@ def _algorithm(model: object) -> str:
 
 
 def _with_algorithm(model: object) -> object:
-    """Return a ``[model]`` section with the algorithm that its keys mean.
-
-    Keys that the default algorithm lacks mean support vector clustering; gamma = "auto" is ignored.
-    """
+    """Return a ``[model]`` section with the algorithm that its keys mean."""
+    # Keys that the default algorithm lacks mean support vector clustering.
     if not isinstance(model, dict) or _algorithm(model) != DEFAULT_MODEL.algorithm:
         return model
     by_default = {"gamma": "auto"}
@@ -598,10 +596,7 @@ class Job(_Section):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether columns are modelled, so that categories and missing values are allowed.
-
-        With an explicit scale, all columns are numbers on that scale.
-        """
+        """Whether columns are modelled, so that categories and missing values are allowed."""
         return self.model.algorithm in MIXED and self.preprocess.scale is None
 
     @property

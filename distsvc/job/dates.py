@@ -29,10 +29,7 @@ def names_day(text: str) -> bool:
 
 
 def fill_date(text: str, day: datetime.date) -> str:
-    """Return a text with every form of ``{run_date}`` filled in.
-
-    ValueError for a range, an unknown form, or a day that is no date.
-    """
+    """Return a text with every form of ``{run_date}`` filled in; ValueError for a range."""
     for found in RUN_DATE_PATTERN.finditer(text):
         if found["to"]:
             raise ValueError(f"must hold one day, {DAY_FORMS}, and no range, found {found[0]!r}")
@@ -40,10 +37,7 @@ def fill_date(text: str, day: datetime.date) -> str:
 
 
 def fill_each_date(text: str, day: datetime.date) -> list[str]:
-    """Return the text filled in for each day of its range, in order and without repetitions.
-
-    Several ranges in one text must be equal. Errors as in `fill_date`.
-    """
+    """Return the text filled in for each day of its range, in order and without repetitions."""
     ranges = [found for found in RUN_DATE_PATTERN.finditer(text) if found["to"]]
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
     first, last = ends[0] if ends else (day, day)

@@ -81,10 +81,7 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
 
 
 def read_job(path: str | Path) -> Sections:
-    """Return the sections of a job file; errors as in `load_job`.
-
-    The file's stem is the default ``job.name``.
-    """
+    """Return the sections of a job file; its stem is the default ``job.name``."""
     content = _parse_toml(_read_text(path), str(path))
     job = content.get("job", {})
     if isinstance(job, dict):
@@ -165,10 +162,7 @@ def job_text(job: Job) -> str:
 
 
 def cluster_settings(settings: tuple[str, ...]) -> Section:
-    """Return the keys of ``[cluster]`` in ``cluster.key=value`` strings.
-
-    `JobFileError` for a key of another section.
-    """
+    """Return the keys of ``[cluster]`` in ``cluster.key=value`` strings; others are an error."""
     content = override({"cluster": {}}, settings)
     others = content.keys() - {"cluster"}
     if others:
@@ -353,10 +347,7 @@ def _known_keys(place: tuple[int | str, ...]) -> list[str]:
 
 @cache
 def known_keys() -> dict[str, tuple[str, ...]]:
-    """Return every ``section.key`` with the words among its values.
-
-    Section ``[model]`` has the keys of all algorithms.
-    """
+    """Return every ``section.key`` with the words among its values."""
     keys: dict[str, tuple[str, ...]] = {}
     for section, field in Job.model_fields.items():
         if section in FREE_SECTIONS:

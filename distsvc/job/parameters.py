@@ -472,10 +472,7 @@ JOINT_RULES: dict[str, Callable[[Given], None]] = {
 
 
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> Parameters:
-    """Return the parameters of a job, with the defaults in which jobs differ from estimators.
-
-    With the settings "published", the other parameters have the paper's values.
-    """
+    """Return the parameters of a job, with the defaults in which jobs differ from estimators."""
     key = CLUSTER_KEYS.get(algorithm)
     if key is not None and "n_clusters" in given:
         if key in given:
@@ -497,10 +494,7 @@ def completed(algorithm: str, given: Given) -> Parameters:
 
 
 def composed(algorithm: str, given: Given) -> Parameters:
-    """Return all parameters of `SupportVectorClustering` for a named published method.
-
-    `given` overrides the method's presets.
-    """
+    """Return all parameters of `SupportVectorClustering` for a named published method."""
     return completed("support-vector", COMPOSED[algorithm] | dict(given))
 
 

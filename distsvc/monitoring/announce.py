@@ -137,11 +137,7 @@ def event_of(outcome: RunOutcome) -> Event | None:
 
 
 def call_hook(job: Job, outcome: RunOutcome) -> str:
-    """Call the job's command for an outcome, if any; return its failure in words.
-
-    The command runs without a shell, with the environment of `environment_of`. Its output goes to
-    standard error, and after `TIMEOUT_S` its process group is killed.
-    """
+    """Call the job's command for an outcome, if any; return its failure in words."""
     event = event_of(outcome)
     if event is None or not (command := getattr(job.job, f"on_{event}")):
         return ""
@@ -252,20 +248,8 @@ def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
 
 
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
-    """Write the outcome of a run to a file in Prometheus' text format, in an existing folder.
-
-    The textfile collector of node_exporter may read it at any moment, so it is replaced whole.
-    `job` is None if the job file could not be read. The metrics then belong to the only job in the
-    file at `path`, or else to `stem`.
-
-    Raises
-    ------
-    JobFileError
-        The path is a folder or a device.
-    OutputPermissionError, TemporaryError
-        The file can't be written.
-
-    """
+    """Write the outcome of a run to a file in Prometheus' text format, in an existing folder."""
+    # `job` is None if the job file could not be read; the only job in the old file is then meant.
     from prometheus_client import generate_latest
 
     from distsvc.storage.places.arrays import write_whole

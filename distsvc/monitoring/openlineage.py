@@ -98,11 +98,9 @@ class Events:
 
 
 def dataset_name(path: str) -> tuple[str, str]:
-    """Return namespace and name of a dataset by OpenLineage's rules.
-
-    A glob is named by its folder, and a chained URL by its last link. A Delta Lake or Iceberg table
-    is named by its folder, or by its name in the catalog.
-    """
+    """Return namespace and name of a dataset by OpenLineage's rules."""
+    # A glob is named by its folder, a chained URL by its last link, and a table of a lake by its
+    # folder, or by its name in the catalog.
     lake = lake_url(path)
     if lake.kind == "iceberg" and not lake.path.endswith(".metadata.json"):
         catalog, _, name = lake.path.partition("/")

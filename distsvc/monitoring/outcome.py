@@ -20,40 +20,18 @@ itself; or a cause that a person has to mend."""
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The outcome of a run.
-
-    Attributes
-    ----------
-    exit_code : int
-    error : str
-        The error in one line and without secrets, or empty.
-    report : Report or None
-        The result's report, also if a check holds it back.
-    published : bool
-        Whether the result is published, by this run or an earlier one.
-    ended, seconds : float
-        End in Unix time, and duration.
-    run_date : str or None
-        ``YYYY-MM-DD``.
-    candidates : int or None
-        Number of results held back at the output, None if unknown.
-    page : str
-        The page of a result that is held back.
-    reason : str or None
-        Kind of a failure.
-
-    """
+    """The outcome of a run."""
 
     exit_code: int
-    error: str
-    report: Report | None
-    published: bool
-    ended: float
+    error: str  # in one line and without secrets
+    report: Report | None  # also of a result that a check holds back
+    published: bool  # by this run or an earlier one
+    ended: float  # Unix time
     seconds: float
-    run_date: str | None = None
-    candidates: int | None = None
-    page: str = ""
-    reason: Reason | None = None
+    run_date: str | None = None  # ``YYYY-MM-DD``
+    candidates: int | None = None  # results held back at the output, if known
+    page: str = ""  # of a result that is held back
+    reason: Reason | None = None  # kind of a failure
 
     @classmethod
     def of(cls, error: BaseException | None, report: Report | None, seconds: float) -> RunOutcome:

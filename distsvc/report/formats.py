@@ -35,10 +35,7 @@ def one_line(text: object, length: int) -> str:
 
 
 def short_name(text: str, length: int) -> str:
-    """Return a name as one line of at most `length` characters, without its middle if it is longer.
-
-    Long names of columns often differ in their ends only.
-    """
+    """Return a name as one line of at most `length` characters, shortened in its middle."""
     whole, end = one_line(text, sys.maxsize), length // 3
     return whole if len(whole) <= length else f"{whole[: length - end - 1]}…{whole[-end:]}"
 
@@ -57,10 +54,7 @@ def compact(number: float) -> str:
 
 
 def number(value: float, width: float = 0.0) -> str:
-    """Format a measured value in few characters: three digits, or all before the point.
-
-    With `width`, the spread of the values, digits go on to a tenth of it or less.
-    """
+    """Format a measured value in few characters; digits go on to a tenth of the spread `width`."""
     value += 0.0  # no minus before 0
     text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
     if value and width:
@@ -71,10 +65,7 @@ def number(value: float, width: float = 0.0) -> str:
 
 
 def measured(value: float, unit: str = "", width: float = 0.0) -> str:
-    """Format a value of a column in its unit: as a date, a time or a duration, else as a number.
-
-    `unit` is the unit of a column of the report, "" if it has none. `width` is as in `number`.
-    """
+    """Format a value of a column in its unit: as a date, a time or a duration, else as a number."""
     if unit == "seconds":
         return seconds(value) if value >= 0.0 else f"−{seconds(-value)}"
     with suppress(OverflowError):
@@ -102,10 +93,7 @@ def listed(parts: Sequence[object], most: int = sys.maxsize) -> str:
 
 
 def first_clause(text: str, length: int) -> str:
-    """Return the first clause of a text, cut to a length.
-
-    Parentheses at its end are left out; an ellipsis follows if the clause goes on after them.
-    """
+    """Return the first clause of a text, cut to a length."""
     first = re.split(r"; |: these |: row | \(", text, maxsplit=1)[0]
     goes_on = re.match(r" \([^)]*\), ", text[len(first) :])
     return one_line(f"{first}, …" if goes_on else first, length)
@@ -200,10 +188,7 @@ def _compiled_templates() -> BytecodeCache | None:
 
 @functools.cache
 def template(name: str, **filters: Callable[..., object]) -> Template:
-    """Return a template that escapes its values; an undefined variable is an error.
-
-    Its filters are `FILTERS` and `filters`. It is compiled once, and cached on disk.
-    """
+    """Return a template that escapes its values, with the filters `FILTERS` and `filters`."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

@@ -109,10 +109,7 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
 def assign_table(
     steps: Steps, job: Job, previous: Previous | None
 ) -> tuple[Learned, Labelled] | None:
-    """Label a table with the previous model; None if the job or the drift needs a new model.
-
-    `EmptyInputError` if every row has a missing value and the model's job drops such rows.
-    """
+    """Label a table with the previous model; None if the job or the drift needs a new model."""
     run = steps.run
     if previous is None or job.model.mode == "refit" or refit_because(run):
         return None
@@ -146,10 +143,7 @@ def prepare(
     survey: Survey,
     before: ColumnModel | None = None,
 ) -> np.ndarray:
-    """Write the preparation and set the engine's pilot; return the prepared pilot (m, d).
-
-    A column keeps its model of the previous run (`before`) if that model still fits.
-    """
+    """Write the preparation and set the engine's pilot; return the prepared pilot (m, d)."""
     engine = algorithm.engine
     with steps.progress.phase("prepare"):
         table = steps.run.plan.table
@@ -253,11 +247,8 @@ def make_scaling(
 
 
 def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
-    """Return the scaling whose neighbour graph has the higher score, and a note.
-
-    Unit needs a clear advantage: otherwise the sample would decide, and the scale of a table would
-    change from night to night.
-    """
+    """Return the scaling whose neighbour graph has the higher score, and a note."""
+    # Unit needs a clear advantage, or the scale of a table would change from night to night.
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
     scores = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
     chosen = by_length if scores[1] > 1.1 * scores[0] else standard
@@ -268,10 +259,7 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
 
 
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
-    """Return the pilot's medians (d,), and the table's means for columns without pilot values.
-
-    In a one-hot column, the median is 1 only if more than half of the rows have its level.
-    """
+    """Return the pilot's medians (d,), and the table's means for columns without pilot values."""
     means, _ = sums.mean_and_variance()
     pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
     medians = np.nanmedian(pilot, axis=0)
@@ -286,11 +274,7 @@ def outlier_row_notes(
     id_name: str | None,
     units: Mapping[str, Unit],
 ) -> list[str]:
-    """Return at most one note on extreme rows, which are left out of learning.
-
-    Rows are named by their ids in the column `id_name`, else by their numbers. `units` are as in
-    `units_of`.
-    """
+    """Return at most one note on extreme rows, by id or number."""
     if not rows:
         return []
     named = [
@@ -382,10 +366,7 @@ def sentinel_notes(
 
 
 def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[int, Sentinel]]:
-    """Yield the possible sentinels of rows X (m, d) float64, each after its column's index.
-
-    Logarithms are undone, since sentinels are stored numbers.
-    """
+    """Yield the possible sentinels of rows X (m, d), as stored, each after its column's index."""
     of_columns = [feature for feature in features for _ in feature.names]
     logs = [
         k

@@ -53,34 +53,19 @@ Trials always have this phase, because they read only a part of the rows.
 
 @dataclass(frozen=True)
 class Forecast:
-    """Size, memory and time of a job.
-
-    Attributes
-    ----------
-    sample_rows : int
-        Approximate number of rows that are learned from.
-    bytes_read : int or None
-        Bytes of all readings of the table, all columns as stored, if known.
-    bytes_written : int
-        Bytes of labels and of the run's folder, before compression.
-    seconds : dict of float
-        Seconds by phase; empty if the trial failed for the reason `because`.
-    waits_for : str
-        The missing part of an input that is not ready yet.
-
-    """
+    """Size, memory and time of a job."""
 
     rows: int
     columns: int
     partitions: int
     tasks: int
-    sample_rows: int
-    bytes_read: int | None
-    bytes_written: int
+    sample_rows: int  # about so many rows are learned from
+    bytes_read: int | None  # by all readings of the table, if known
+    bytes_written: int  # labels and work folder, before compression
     memory: Memory
-    seconds: dict[str, float] = field(default_factory=dict)
-    because: str = ""
-    waits_for: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase; empty if the trial failed
+    because: str = ""  # the reason
+    waits_for: str = ""  # the missing part of an input that is not ready
 
     def dumped(self) -> dict[str, object]:
         """Return the forecast as JSON values: bytes and seconds, with their totals."""
@@ -111,19 +96,8 @@ class Forecast:
 
 
 def forecast_job(job: Job) -> Forecast:
-    """Forecast a job, and leave nothing behind.
-
-    All rows of a small table are tried, so errors are the same as in a run. If a trial on part of a
-    larger table fails, the forecast has no time. An input that is not ready is forecast as it is.
-
-    Raises
-    ------
-    DistsvcError
-        As `open_table`, the algorithm and `check_memory`.
-    TemporaryError
-        The input is not ready, and nothing can be read.
-
-    """
+    """Forecast a job, and leave nothing behind."""
+    # All rows of a small table are tried, so errors are the same as in a run.
     waits_for = ""
     try:
         check_ready(job.input)
@@ -207,11 +181,7 @@ def first_name(phase: str) -> str:
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
-    """Return row ranges of about `rows` rows in all, spread over the whole table.
-
-    These are all partitions if they have at most `rows` rows. Otherwise they are the beginnings of
-    as many partitions as there are threads.
-    """
+    """Return all partitions, or the beginnings of some, one a thread, with `rows` rows in all."""
     if sum(stop - start for start, stop in partitions) <= rows:
         return list(partitions)
     n = min(threads, len(partitions))
@@ -230,11 +200,7 @@ def busiest(partitions: Sequence[Range], threads: int) -> int:
 def extrapolated(
     measured: Sequence[PhaseCost], growth: Mapping[str, float], left_out: Collection[str]
 ) -> dict[str, float]:
-    """Return the seconds of each phase, summed over its passes.
-
-    `measured` are the costs of a trial; `growth` is the factor from trial to job, by phase
-    (default 1).
-    """
+    """Return the seconds of each phase: those measured, times `growth` from trial to job (or 1)."""
     seconds = dict[str, float]()
     for phase in measured:
         name = first_name(phase.name)
@@ -246,10 +212,7 @@ def extrapolated(
 def _trial(
     job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path
 ) -> tuple[dict[str, float], int]:
-    """Run the phases of a job on a part of the rows; return its seconds by phase, and its tasks.
-
-    The trial runs on the workers of `steps`, in a temporary folder. Errors as in a run.
-    """
+    """Run the phases of a job on a part of the rows; return its seconds by phase, and its tasks."""
     plan, threads, readings = steps.run.plan, steps.workers.threads, _readings(job, algorithm)
     n_rows, n_learned = plan.table.n_rows, sample_rows(algorithm, plan.table.n_rows)
     most = min(400_000, max(8_000_000 // len(plan.table.columns), WHOLE_TRIAL_ROWS))
@@ -363,11 +326,7 @@ def _memory(
 
 
 def process_terms() -> Terms:
-    """Return the memory of an idle process, driver or worker.
-
-    The resident size of mapped libraries depends on the installation, so it is measured in this
-    process.
-    """
+    """Return the memory of an idle process; the size of mapped libraries is measured here."""
     mapped = mapped_memory_mb()
     n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MAX_MAPPED_BYTES)
     return PROCESS | {MAPPED: n_bytes}

@@ -63,40 +63,22 @@ from distsvc.storage.tables.sources import check_ready
 
 @dataclass(frozen=True)
 class RunContext:
-    """The parts of a run that are opened once and passed to all its steps.
+    """The parts of a run that are opened once and passed to all its steps."""
 
-    Attributes
-    ----------
-    job : Job
-        The job, with the previous model's preprocessing unless it refits.
-    digest, inputs : str
-        SHA-256 of the job and of the table.
-    previous : Previous or None
-        The published run that is continued.
-    lineage : Lineage or None
-        The lineage of a job that names a previous run.
-    notes : list of str
-        Warnings about the run that is replaced.
-
-    """
-
-    job: Job
+    job: Job  # with the previous model's preprocessing unless it refits
     run: RunDirectory
     output: Output
-    digest: str
-    inputs: str
+    digest: str  # SHA-256 of the job
+    inputs: str  # SHA-256 of the table
     algorithm: AlgorithmJob
-    previous: Previous | None
-    lineage: Lineage | None
-    notes: list[str]
+    previous: Previous | None  # the published run that is continued
+    lineage: Lineage | None  # of a job that names a previous run
+    notes: list[str]  # warnings about the run that is replaced
 
 
 @contextmanager
 def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
-    """Lock the output of a job and open its table; yield the output if this run is published.
-
-    Nothing is written while the input is not ready. Errors as in the functions called here.
-    """
+    """Lock the output of a job and open its table; yield the output if this run is published."""
     for path in job.input.paths:
         Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
@@ -199,27 +181,14 @@ Note = dict[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """A request for a run: a job, its output and its previous model.
-
-    Attributes
-    ----------
-    digest : str
-        SHA-256 of the job and the previous model.
-    alternative : str
-        Another digest under which the same run may be published.
-    columns : tuple of str
-        Columns of the previous run, which stay features by default.
-    continued : ContinuedRun or None
-        The run with the previous model.
-
-    """
+    """A request for a run: a job, its output and its previous model."""
 
     job: Job
     output: Output
-    digest: str
-    alternative: str = ""
-    columns: tuple[str, ...] = ()
-    continued: ContinuedRun | None = None
+    digest: str  # SHA-256 of the job and the previous model
+    alternative: str = ""  # another digest under which the run may be published
+    columns: tuple[str, ...] = ()  # of the previous run, which stay features by default
+    continued: ContinuedRun | None = None  # the run with the previous model
 
     @classmethod
     def of(cls, job: Job, previous: Previous | None) -> Request:
@@ -236,11 +205,7 @@ class Request:
         return cls(job, output, digest, alternative, columns, previous.continued())
 
     def is_published(self, overwrite: bool, fresh: bool) -> bool:
-        """Return True if this run is published; the output may then be read-only.
-
-        With both `overwrite` and `fresh`, return False, to publish the run again. Before False is
-        returned, the output must be free: errors as in `Output.check_free`.
-        """
+        """Return True if this run is published and not repeated; else the output must be free."""
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
         again = overwrite and fresh
@@ -309,10 +274,7 @@ class Attempt:
 
 @contextmanager
 def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
-    """Lock an output and yield a run in it; None if the run is published already.
-
-    Errors as in `Output.check_free`, `Output.locked` and `run_directory`.
-    """
+    """Lock an output and yield a run in it; None if the run is published already."""
     remove_left()
     output, attempt = request.output, Attempt(progress)
     if request.is_published(start.overwrite, start.fresh):  # before anything is written
@@ -332,14 +294,9 @@ def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[Ru
 
 @contextmanager
 def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[RunDirectory]:
-    """Yield the directory of a run in a locked output: an interrupted one, or a new one.
-
-    With `fresh` it is always new. The directory is kept if an error may not repeat and there are
-    results. It is removed if the job or its data is wrong, or a check holds the result back.
-
-    `InterruptedRunError` names the differences if an interrupted run has another job, input or
-    version.
-    """
+    """Yield the directory of a run in a locked output: an interrupted one, or a new one."""
+    # It is kept if an error may not repeat and there are results. It is removed if the job or its
+    # data is wrong, or a check holds the result back.
     output, cluster = request.output, request.job.cluster
     run, given_up = _interrupted(request, fresh)
     if run is not None:
@@ -465,10 +422,7 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
 
 
 def _why_outdated(run: RunDirectory, request: Request) -> str:
-    """Return a reason if the previous run of an interrupted run was withdrawn or replaced.
-
-    Empty if it is published or unknown. `InterruptedRunError` if it was removed.
-    """
+    """Return a reason if the previous run of an interrupted run was withdrawn or replaced."""
     with suppress(DataError):  # the continued run is unknown
         then = request.output.continued_by(run.name)
         if then is None or then == request.continued:

@@ -51,41 +51,22 @@ class NodeSample(ReportPart):
 
 
 class SplitNode(ReportPart):
-    """A node that is split.
-
-    Attributes
-    ----------
-    id, parent, below, above : int
-        Ids of the node, its parent and its two sides.
-    rank : int
-        1 for the most important split.
-    gain : float
-        Share of the sample's sum of squares that the split removes.
-    valley : float
-        Density at the split, divided by the lower of the peaks on both sides.
-    direction : list of Term
-        The heaviest columns, heaviest first; `others` is the number of further columns.
-    split : float
-        Place of the split, in the unit of `density` and `sample`.
-    rows, share : int, float
-        Number of sampled rows in the node, and their share of the sample.
-
-    """
+    """A node that is split."""
 
     id: int
-    parent: int | None
+    parent: int | None  # id, like `below` and `above`, its two sides
     below: int
     above: int
-    rank: Size
-    gain: Number
-    valley: Number
-    direction: list[Term]
-    others: Size
-    split: Number
+    rank: Size  # 1 for the most important split
+    gain: Number  # share of the sample's sum of squares that the split removes
+    valley: Number  # density at the split, divided by the lower peak beside it
+    direction: list[Term]  # the heaviest columns, heaviest first
+    others: Size  # number of further columns
+    split: Number  # its place, in the unit of `density` and `sample`
     density: Density
     sample: NodeSample
-    rows: Size
-    share: Number
+    rows: Size  # of the sample
+    share: Number  # of the sample
 
 
 class LeafNode(ReportPart):
@@ -134,35 +115,17 @@ class TreePart(ReportPart):
 
 
 class Branch(ReportPart):
-    """A branch of a level tree; heights are shares of the tree's top.
-
-    Attributes
-    ----------
-    id : int
-    parent : int or None
-        None for the root.
-    birth, death : float
-        Heights of its peak, and of the valley where it joins its parent.
-    mass : float
-        Share of all rows at `death`.
-    z : float or None
-        Height of the peak above the valley in standard errors; None for the root.
-    kept : bool
-        Whether the branch is a cluster. It then has a label.
-    profile : list of [height, share]
-        Share of rows that reach each height; the highest comes first.
-
-    """
+    """A branch of a level tree; heights are shares of the tree's top."""
 
     id: Label
     parent: Label | None = None
-    birth: Finite = 0.0
-    death: Finite = 0.0
-    mass: Finite = 0.0
-    z: Known = None
-    kept: bool = False
+    birth: Finite = 0.0  # height of its peak
+    death: Finite = 0.0  # height of the valley where it joins its parent
+    mass: Finite = 0.0  # share of all rows at `death`
+    z: Known = None  # height of the peak above the valley in standard errors
+    kept: bool = False  # whether the branch is a cluster
     label: Label | None = None
-    profile: list[Point] = Field(default_factory=list)
+    profile: list[Point] = Field(default_factory=list)  # [height, share of rows that reach it]
 
     @property
     def is_cluster(self) -> bool:
@@ -249,27 +212,13 @@ class Considered(ReportPart):
 
 
 class AlternativePart(ReportPart):
-    """Another answer, compared with the clusters (k) of the run.
+    """Another answer, compared with the clusters (k) of the run."""
 
-    Attributes
-    ----------
-    view : str
-        As in `Considered.algorithm`.
-    n_clusters : int
-    chance : float
-        Estimated probability that another sample gives this answer.
-    label : list of int
-        The run's clusters.
-    rows : list of list of int
-        Sampled rows of each cluster by the other answer's clusters.
-
-    """
-
-    view: str
+    view: str  # as in `Considered.algorithm`
     n_clusters: Size
-    chance: Number
-    label: list[Label]
-    rows: list[list[Size]]
+    chance: Number  # probability that another sample gives this answer
+    label: list[Label]  # the run's clusters
+    rows: list[list[Size]]  # sampled rows by the other answer's clusters
 
     @property
     def is_close(self) -> bool:
@@ -294,24 +243,10 @@ class AlternativePart(ReportPart):
 
 
 class ChoicePart(ReportPart):
-    """The choice of an algorithm.
-
-    Attributes
-    ----------
-    why : str
-    considered : list of Considered
-    likeness : float or None
-        Adjusted Rand index of the answer and `alternative`.
-    alternative : AlternativePart or None
-        The most probable answer that differs.
-    overlap : float or None
-        Share of the rows that may belong to another cluster. None unless clusters drawn from the
-        memberships would be a different answer.
-
-    """
+    """The choice of an algorithm."""
 
     why: str
     considered: list[Considered]
-    likeness: OmitDefault[Known] = None
-    alternative: OmitDefault[AlternativePart | None] = None
-    overlap: OmitDefault[Known] = None
+    likeness: OmitDefault[Known] = None  # adjusted Rand index with `alternative`
+    alternative: OmitDefault[AlternativePart | None] = None  # the most probable one
+    overlap: OmitDefault[Known] = None  # share of rows that may belong to another cluster

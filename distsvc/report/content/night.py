@@ -63,10 +63,7 @@ class Night(BaseModel):
 
 
 def words_of_night(report: Report) -> list[str]:
-    """Return the comparison with the previous run, and the outcome of checks, in words.
-
-    The comparison is: rows that moved, ids that are new, back, split or gone, the largest drift.
-    """
+    """Return the comparison with the previous run, and the outcome of checks, in words."""
     found = [] if report.lineage is None else _words_of_ids(report.lineage)
     if report.drift and report.drift.columns:
         worst = report.drift.columns[0]

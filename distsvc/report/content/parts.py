@@ -164,40 +164,17 @@ class Moves(ReportPart):
 
 
 class LineagePart(ReportPart):
-    """Comparison of this run's clusters with the previous run.
+    """Comparison of this run's clusters with the previous run."""
 
-    Attributes
-    ----------
-    path, run_id : str or None
-        The previous run, if any.
-    mode : {"refit", "assign"}
-        Whether a new model was learned, or the previous one labelled the rows.
-    because : list of str
-        Reasons why the previous model no longer fits, if it was tried first.
-    not_published : str or None
-        The output where the previous run was expected, if none is published there.
-    rows : int
-        Rows that both models labelled.
-    moved : float or None
-        Share of `rows` with another id now; None if there is one model.
-    followed : bool or None
-        Whether the previous clusters were kept because no answer was clearly better.
-    next_id : int
-        Lower bound of all ids that are still free.
-    clusters : list of StoryPart
-    moves : Moves or None
-
-    """
-
-    path: str | None
+    path: str | None  # the previous run, if any
     run_id: str | None
-    mode: Literal["refit", "assign"]
-    because: list[str] = Field(default_factory=list)
-    not_published: str | None = None
-    rows: Size
-    moved: Known
-    followed: bool | None = None
-    next_id: Size
+    mode: Literal["refit", "assign"]  # a new model, or the previous one
+    because: list[str] = Field(default_factory=list)  # why the previous model no longer fits
+    not_published: str | None = None  # expected output, if nothing is published there
+    rows: Size  # that both models labelled
+    moved: Known  # share of `rows` with another id now
+    followed: bool | None = None  # the previous clusters were kept, since none were clearly better
+    next_id: Size  # lower bound of all ids that are still free
     clusters: list[StoryPart]
     moves: Moves | None = None
 
@@ -318,32 +295,16 @@ class Spread(ReportPart):
 
 
 class ProfileColumn(ReportPart):
-    """One column of a cluster's profile.
-
-    Attributes
-    ----------
-    column : str
-    apart : float
-        Share of the cluster's rows in the range, minus the share of all other rows in it.
-    low, high : float or None
-        The range; None if it is open.
-    inside, outside : Spread
-        Quartiles of the cluster's rows, and of all others.
-    present : bool or None
-        For a category: True if the range is the rows with it, False if the rows without it.
-    unit : str
-        "date", "time", "clock" or "seconds"; empty for plain numbers.
-
-    """
+    """One column of a cluster's profile."""
 
     column: str
-    apart: Number
-    low: Known
+    apart: Number  # share of the cluster's rows in the range, minus that of all others
+    low: Known  # None if the range is open
     high: Known
-    inside: Spread
-    outside: Spread
-    present: OmitDefault[bool | None] = None
-    unit: OmitDefault[str] = ""
+    inside: Spread  # of the cluster's rows
+    outside: Spread  # of all others
+    present: OmitDefault[bool | None] = None  # True if the range is the rows with a category
+    unit: OmitDefault[str] = ""  # "date", "time", "clock", "seconds" or ""
 
     @property
     def width(self) -> float:
@@ -374,55 +335,25 @@ class ProfilePart(ReportPart):
 
 
 class ColumnPart(ReportPart):
-    """A stored column of the table, with its values by cluster.
-
-    Attributes
-    ----------
-    column : str
-    kind, scale, reason : str
-        Kind of the column, its scale for learners, and the reason for both, or the reason why the
-        column is no feature.
-    feature : bool
-    missing : int
-        Number of missing values.
-    explained : float or None
-        Share of the column's spread explained by clusters, adjusted for chance. The spread is the
-        variance of ranks for numbers, and the Gini impurity for categories.
-    levels : list of str
-    rows : list of list of int
-        Rows of each cluster (k) by level.
-    sampled : bool
-        Whether `rows` counts the rows of a sample only.
-    quartiles : list of list of float
-        Lower quartile, median and upper quartile of each cluster, of a sample.
-    leaning : list of float
-        Cliff's delta of each cluster against all other rows.
-    absent : list of int
-        Missing values of each cluster.
-    filled : float or None
-        The value in place of missing ones.
-    unit : str
-        "date", "time", "clock" or "seconds"; empty for plain numbers.
-
-    """
+    """A stored column of the table, with its values by cluster."""
 
     column: str
     kind: str
-    scale: OmitDefault[str] = ""
-    reason: OmitDefault[str] = ""
+    scale: OmitDefault[str] = ""  # for learners
+    reason: OmitDefault[str] = ""  # for kind and scale, or why it is no feature
     feature: OmitDefault[bool] = True
-    missing: OmitDefault[Size] = 0
-    explained: OmitDefault[Known] = None
+    missing: OmitDefault[Size] = 0  # number of missing values
+    explained: OmitDefault[Known] = None  # share of its spread, adjusted for chance
     levels: OmitDefault[list[str]] = Field(default=[])
-    rows: OmitDefault[list[list[Size]]] = Field(default=[])
-    sampled: OmitDefault[bool] = False
+    rows: OmitDefault[list[list[Size]]] = Field(default=[])  # by cluster (k) and level
+    sampled: OmitDefault[bool] = False  # `rows` counts a sample
     quartiles: OmitDefault[list[Annotated[list[Known], Field(min_length=3, max_length=3)]]] = Field(
         default=[]
     )
-    leaning: OmitDefault[list[Number]] = Field(default=[])
-    absent: OmitDefault[list[Size]] = Field(default=[])
-    filled: OmitDefault[Known] = None
-    unit: OmitDefault[str] = ""
+    leaning: OmitDefault[list[Number]] = Field(default=[])  # Cliff's delta of each cluster
+    absent: OmitDefault[list[Size]] = Field(default=[])  # missing values by cluster
+    filled: OmitDefault[Known] = None  # the value in place of missing ones
+    unit: OmitDefault[str] = ""  # as in `ProfileColumn`
 
     @property
     def explained_share(self) -> float:

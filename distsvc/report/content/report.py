@@ -243,8 +243,5 @@ class Report(ReportPart):
 
     @classmethod
     def parsed(cls, content: object, name: str) -> Self:
-        """Return the report of parsed JSON.
-
-        Raises `DataError` for other content, with the file `name` and the first wrong field.
-        """
+        """Return the report of parsed JSON; `DataError` with the file `name` for other content."""
         return parsed(cls, content, name, "the report", ("SplitNode", "LeafNode"))

@@ -216,13 +216,9 @@ def badges(
     shown: Sequence[int],
     room: tuple[float, float],
 ) -> list[Badge]:
-    """Place the labels of clusters where they cover few rows and don't overlap each other.
-
-    `places` (n, 2) are the positions of rows, `room` the width and height of the axes, in points
-    (1/72 inch). Candidate positions lie on rings around the row nearest to a cluster's median. The
-    position with the lowest cost is used: covered rows plus a penalty for distance. A label
-    without a free position is omitted.
-    """
+    """Place the labels of clusters where they cover few rows and don't overlap each other."""
+    # `places` (n, 2) of rows, and `room`, are points (1/72 inch). Candidates lie on rings around
+    # the row nearest to a cluster's median; a label without a free position is omitted.
     tree, found = cKDTree(places), list[Badge]()
     turns = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
     rings = (0.0, 14.0, 20.0, 28.0, 38.0, 50.0, 64.0)

@@ -99,10 +99,7 @@ STYLE: dict[Any, Any] = {
 
 
 def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return a colour for each label, by its id, so that it stays the same every night.
-
-    If two ids would have the same colour, colours go by rank, the largest cluster first.
-    """
+    """Return a colour for each label, by its id, so that it stays the same every night."""
     places = [row.label % len(COLOURS) for row in clusters]
     if len(set(places)) < len(places):
         places = [rank % len(COLOURS) for rank in range(len(clusters))]
@@ -119,10 +116,7 @@ def ink_on(colour: str) -> str:
 
 
 def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
-    """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG.
-
-    Without matplotlib it returns `NOT_DRAWN`.
-    """
+    """Draw in the report's style, whatever the user's settings; return SVG or `NOT_DRAWN`."""
 
     @functools.wraps(draw)
     def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
@@ -179,10 +173,7 @@ def themed(svg: str) -> str:
 
 
 def _inline(svg: str, name: str) -> str:
-    """Return an SVG file as an element that scales, with unique ids.
-
-    Invisible decimals are left out, and a line from a point to itself becomes a dot.
-    """
+    """Return an SVG file as an element that scales, with unique ids and few decimals."""
     svg = svg[svg.index("<svg") :]
     head, end, body = svg.partition(">")
     head = re.sub(r' (width|height)="[^"]*"', "", head)

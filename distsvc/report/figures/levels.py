@@ -70,10 +70,7 @@ class Slot(NamedTuple):
 
 @drawing.drawn
 def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
-    """Draw the tree of level sets as hills that run together as the level falls.
-
-    The tree must have at least one branch, and `colours` a colour for each cluster's label.
-    """
+    """Draw the tree of level sets as hills that run together as the level falls."""
     shown = drawn_hills(tree.branches)
     wide, high = _width(shown), HILLS.head + HILLS.height + HILLS.ground + HILLS.legend
     room = wide - HILLS.axis - 2 * HILLS.margin
@@ -254,11 +251,9 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
 
 
 def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
-    """Return the scale, in inches for all rows, at which the slots of hills fill the room.
-
-    A slot is as wide as its share of the rows in `peaks`, but at least `narrowest`. `late` is a
-    share of the rows outside all slots.
-    """
+    """Return the scale, in inches for all rows, at which the slots of hills fill the room."""
+    # A slot is as wide as its share of the rows in `peaks`, but at least `narrowest`. `late` is a
+    # share of the rows outside all slots.
     shares = sorted(peaks)
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:]) + late

@@ -75,10 +75,7 @@ NIGHTS = NightsLayout()
 
 @drawn
 def trends(nights: Sequence[Night]) -> Figure:
-    """Draw one measure in each row by date; nights whose checks failed or warned have a ring.
-
-    Measures without any value are left out, such as moves if there is one night only.
-    """
+    """Draw one measure in each row by date; nights whose checks failed or warned have a ring."""
     days = _days(nights)
     found = [
         (name, shown, np.array([measured(night) for night in nights], float))
@@ -122,10 +119,7 @@ def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Nig
 
 @drawn
 def river(nights: Sequence[Night]) -> Figure:
-    """Draw the shares of the clusters by date, with a band for each of the largest.
-
-    A band has the cluster's id, and the name that the job gives to the cluster if there is room.
-    """
+    """Draw the shares of the clusters by date, with a named band for each of the largest."""
     figure = Figure(figsize=(FIGURE_WIDTH, NIGHTS.river), layout="constrained")
     axes = figure.add_subplot()
     sized = [night for night in nights if night.sizes]
@@ -176,11 +170,7 @@ def _place(
     taken: Sequence[tuple[float, float]],
     half: float = NIGHTS.edge_gap,
 ) -> tuple[float, float] | None:
-    """Return the position (day, y) of a band's text, None if there is no room.
-
-    The band is widest there, away from the figure's edges and the texts in `taken`.
-    `half` is half the width of the text, as a share of the days.
-    """
+    """Return the position (day, y) of a band's text, where it is widest, if there is room."""
     if half > NIGHTS.edge_gap:  # a name may be centred between nights
         grid = np.linspace(days[0], days[-1], max(101, len(days)))
         low, high, days = np.interp(grid, days, low), np.interp(grid, days, high), grid
@@ -278,10 +268,7 @@ class Flow(NamedTuple):
 
 
 def flow(moves: Moves) -> Flow:
-    """Return the rows of the clusters to draw; all other clusters are joined, and come last.
-
-    Clusters without rows are left out.
-    """
+    """Return the rows of the clusters to draw; all other clusters are joined, and come last."""
     pairs = [one for one in zip(moves.before, moves.after, moves.rows, strict=True) if one[2] > 0]
     sizes, moved = (Counter[int](), Counter[int]()), Counter[int]()
     for *ids, n in pairs:
@@ -355,11 +342,7 @@ class Bar(NamedTuple):
 
 @drawn
 def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[int, str]) -> Figure:
-    """Draw the moves of at least one row.
-
-    Clusters are bars, and a band is as wide as the number of rows that two clusters share.
-    `notes` are texts by id for each side, and `colours` are this run's colours by cluster id.
-    """
+    """Draw clusters as bars, joined by bands as wide as the number of rows that they share."""
     ids, shares = (found.before, found.after), found.rows / found.rows.sum()
     sides = shares.sum(axis=1), shares.sum(axis=0)
     height = min(6.6, max(1.8, 0.34 * max(map(len, ids)) + 0.9))

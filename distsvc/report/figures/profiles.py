@@ -22,10 +22,7 @@ from distsvc.report.formats import measured, percent, short_name, things
 
 @drawn
 def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
-    """Draw the quartiles of each cluster's best columns, with all other rows below for comparison.
-
-    The largest cluster comes first. At most `MAX_NAMED_CLUSTERS` are drawn.
-    """
+    """Draw the quartiles of each cluster's best columns, and of all other rows below."""
     sizes, colours = {row.label: row for row in clusters}, cluster_colours(clusters)
     place = {label: rank for rank, label in enumerate(sizes)}
     ordered = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))

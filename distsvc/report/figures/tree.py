@@ -91,10 +91,7 @@ def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
 def direction(
     heaviest: Sequence[Term], others: int = 0, columns: int = 5, room: float = float("inf")
 ) -> str:
-    """Return a direction in words: its first terms, as many as fit in `room` characters.
-
-    There are at most `columns` of the `heaviest` terms. `others` is the number of further terms.
-    """
+    """Return a direction in words: its first terms, as many as fit in `room` characters."""
     terms = heaviest[:columns]
     for n_terms in range(len(terms), 0, -1):
         text = ""

@@ -23,11 +23,7 @@ def comparable(found: ColumnsPart) -> list[ColumnPart]:
 
 
 def level_shares(one: ColumnPart) -> list[tuple[str, list[tuple[float, float]]]]:
-    """Return the levels of a column, each with a pair for every cluster.
-
-    A pair holds the share of the cluster's rows with the level, and its difference from the share
-    in all other clusters. Of two levels, only the affirmative one is listed.
-    """
+    """Return each level of a column, with its share in every cluster and how that differs."""
     counts = np.array(one.rows, np.float64)
     n_rows = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(n_rows, 1.0)
@@ -44,10 +40,7 @@ def _affirmative(levels: Sequence[str]) -> int:
 
 
 def unit(one: ColumnPart) -> float:
-    """Return the unit in which medians of clusters are compared: their mean quartile range.
-
-    If all quartile ranges are 0, it is the range of the medians.
-    """
+    """Return the unit of clusters' medians: their mean quartile range, or the medians' range."""
     quartiles = np.array(one.quartiles, np.float64)
     known = quartiles[~np.isnan(quartiles).any(axis=1)]
     if not len(known):

@@ -50,10 +50,7 @@ def best_guess(report: Report) -> str:
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return the numbers of clusters of all good divisions; [] unless all have 10 or more.
-
-    A division is good if its `standing`, relative to the winner's, is at least 0.8.
-    """
+    """Return the numbers of clusters of all good divisions; [] unless all have 10 or more."""
     candidates = report.levels.candidates if report.levels else []
     good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= 0.8]
     return sorted(good) if good and min(good) >= 10 else []
@@ -75,12 +72,9 @@ def outcome(report: Report) -> list[str]:
 
 
 def why_unclear(report: Report) -> str:
-    """Return the reason why the clusters may not be real, as the end of a sentence, or nothing.
-
-    Clusters are doubtful if a quarter of the models or fewer agree. They are also doubtful if
-    another sample would rarely give them and the weakest split may be chance (z < 2). The result is
-    empty if the job gave the number of clusters, and for models without `levels` or `agreement`.
-    """
+    """Return the reason why the clusters may not be real, as the end of a sentence, or nothing."""
+    # Clusters are doubtful if a quarter of the models or fewer agree, or if another sample would
+    # rarely give them and the weakest split may be chance.
     levels, facts = report.levels, report.model.fitted
     chance, support = facts.get("agreement"), facts.get("support")
     asked = report.model.parameters.get("n_clusters") is not None

@@ -17,10 +17,7 @@ LOG_SHARE = "log(share(", "))"
 
 
 def cluster_names(report: Report) -> dict[int, str]:
-    """Return the name of each cluster by its id: the job's, or one by its columns.
-
-    Clusters without a name in the job and without a profile have none.
-    """
+    """Return the name of each cluster by its id, if any: the job's, or one by its columns."""
     found = {label: _joined(each) for label, each in column_names(report).items()}
     given = {row.label: report.names.get(str(row.label)) for row in report.clusters}
     return found | {label: one_line(name, 60) for label, name in given.items() if name}
@@ -51,14 +48,10 @@ def names(
     columns: range = range(2, 5),
     earlier: Mapping[int, Sequence[NamedColumn]] | None = None,
 ) -> dict[int, list[NamedColumn]]:
-    """Return the columns in each cluster's name by label; empty if no column sets it apart.
-
-    A cluster keeps its name in `earlier` while that name is true. Another name has the fewest
-    columns, from `columns`, that make it unique in any order and fit no other cluster; if no number
-    of columns does, the fewest that make it unique. Names that stay equal have ranges in place of
-    words such as "high". A single column also has its range if another cluster with the same word
-    is clearly higher or lower.
-    """
+    """Return the columns in each cluster's name by label; empty if no column sets it apart."""
+    # A cluster keeps its name in `earlier` while that is true. Another name has the fewest columns
+    # that make it unique in any order and, if possible, fit no other cluster. Names that stay equal
+    # have ranges in place of words such as "high".
     kept, shown = dict[int, Sequence[NamedColumn]](), dict[int, Sequence[ProfileColumn]]()
     waiting = list[ProfilePart]()
     for one in found:
@@ -101,11 +94,7 @@ def _fits_another(
 
 
 def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[ProfileColumn]:
-    """Return the profile's columns of an earlier name; empty if the name is no longer true.
-
-    A name is true if the profile has all its columns, its words are the same, and its ranges
-    contain the cluster's medians.
-    """
+    """Return the profile's columns of an earlier name; empty if the name is no longer true."""
     now = {column.column: column for column in profile.columns}
     found = [now[one.column] for one in named if one.column in now]
     true = len(found) == len(named) and all(map(_is_true, named, found))
@@ -127,11 +116,7 @@ def _or_infinite(end: float | None, sign: int) -> float:
 def _named(
     columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn], kept: Sequence[NamedColumn]
 ) -> list[NamedColumn]:
-    """Return a name's columns in words, or with their range if one of `peers` lies beyond it.
-
-    `peers` are the columns in the names of all clusters. Ranges in the earlier name `kept` stay. A
-    name that is only a flag goes on with "otherwise like the others".
-    """
+    """Return a name's columns in words, or with their range if one of `peers` lies beyond it."""
     rest = ""
     if len(columns) == 1 and columns[0].present is not None:
         rest = ", otherwise like the others"
@@ -159,10 +144,7 @@ def _joined(named: Sequence[NamedColumn]) -> str:
 
 
 def _is_beyond(other: ProfileColumn, column: ProfileColumn) -> bool:
-    """Return True if another cluster with the same words has clearly more extreme values.
-
-    The median of each lies outside the range of the other.
-    """
+    """Return True if another cluster with the same words has clearly more extreme values."""
     place = _place_word(column)
     if _place_word(other) != place:
         return False

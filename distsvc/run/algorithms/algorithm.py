@@ -36,29 +36,14 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class PilotRows:
-    """Labelled pilot.
+    """Labelled pilot."""
 
-    Attributes
-    ----------
-    numbers : ndarray of shape (m,), int64
-        Numbers of the rows in the table.
-    raw : ndarray of shape (m, d), float64
-        Rows as stored.
-    X : ndarray of shape (m, d)
-        Prepared rows.
-    labels, scores : ndarray of shape (m,)
-        Labels and scores.
-    sample : Sample
-        Rows that the page draws.
-
-    """
-
-    numbers: np.ndarray
-    raw: np.ndarray
-    X: np.ndarray
-    labels: np.ndarray
-    scores: np.ndarray
-    sample: Sample
+    numbers: np.ndarray  # (m,) int64, in the table
+    raw: np.ndarray  # (m, d) float64, as stored
+    X: np.ndarray  # (m, D), prepared
+    labels: np.ndarray  # (m,)
+    scores: np.ndarray  # (m,)
+    sample: Sample  # the rows that the page draws
 
 
 class Parts(TypedDict, total=False):
@@ -72,34 +57,15 @@ class Parts(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Learned:
-    """Result of an algorithm for the model and the report, in addition to the rule.
+    """Result of an algorithm for the model and the report, in addition to the rule."""
 
-    Attributes
-    ----------
-    algorithm : str
-        Algorithm with the answer.
-    parameters : dict
-        Parameters of the estimator.
-    facts : dict
-        Results of the fit.
-    warnings : list of str
-        Sentences for the top of the page.
-    arrays : dict of ndarray
-        Further arrays to publish with the rule's; labelling does not need them.
-    parts : callable
-        Returns the parts of the report that only this algorithm has.
-    folder : Path or None
-        Published model that was used instead of a new one.
-
-    """
-
-    algorithm: str
+    algorithm: str  # with the answer
     parameters: Given
-    facts: Facts
-    warnings: list[str] = field(default_factory=list)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    facts: Facts  # results of the fit
+    warnings: list[str] = field(default_factory=list)  # for the top of the page
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # not needed for labelling
     parts: Callable[[RunDirectory, PilotRows], Parts] = lambda run, pilot: Parts()
-    folder: Path | None = None
+    folder: Path | None = None  # a published model that was used instead of a new one
 
 
 class AlgorithmJob(ABC):
@@ -108,20 +74,11 @@ class AlgorithmJob(ABC):
     It learns a rule from a sample. `rules` are the possible classes of the rule; all take rows of
     one dtype and publish the same columns. The `engine` does the learning, and stores the results
     of `fit` and notes for the page. Algorithms with the same phases share a class.
-
-    Attributes
-    ----------
-    all_rows : bool
-        Whether the algorithm also learns from extreme rows.
-    readings : tuple of str
-        Phases of `fit` that read the table. Phases that are neither in `readings` nor in `work`
-        take the same time for every table.
-
     """
 
     rules: ClassVar[tuple[type[Rule], ...]]
-    all_rows: ClassVar[bool] = False
-    readings: tuple[str, ...] = ()
+    all_rows: ClassVar[bool] = False  # whether extreme rows are learned from, too
+    readings: tuple[str, ...] = ()  # phases of `fit` that read the table
     engine: Engine
     parameters: Given
 
@@ -133,10 +90,7 @@ class AlgorithmJob(ABC):
         return self.engine.key_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:  # noqa: B027
-        """Prefer the previous answer.
-
-        Algorithms with only one possible answer ignore it.
-        """
+        """Prefer the previous answer, if the algorithm has several possible answers."""
 
     @abstractmethod
     def fit(self, steps: Steps, survey: Survey) -> Rule:

@@ -132,16 +132,13 @@ class Automatic(AlgorithmJob):
         self.readings = self.levels.readings
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the level tree or of the graph, whichever has more rows."""
         several = [self.levels.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
         return max(several, key=lambda ranges: ranges[-1][1])
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
-        """Prefer the previous answer in the choice."""
         self.engine.go_on_from(previous)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit the views of the table, and choose."""
         if self.engine.columns is None:
             self.levels.engine.notes.extend(self.engine.notes)
             self.levels.fit(steps, survey)
@@ -157,7 +154,6 @@ class Automatic(AlgorithmJob):
         return self.engine.rule
 
     def learned(self, job: Job) -> Learned:
-        """Return the description of the chosen view, and the reason for the choice."""
         engine, answer = self.engine, self.engine.answer
         learned = super().learned(job)
         alone = self.levels.learned(job) if engine.columns is None else None
@@ -186,11 +182,9 @@ class Automatic(AlgorithmJob):
         return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the work of the level tree and the graph."""
         return self.levels.work(n_rows) | self.graph.work(n_rows)
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of the level tree and the graph."""
         first, second = (one.held(sizes) for one in (self.levels, self.graph))
         return Held(first.driver | second.driver | SCIKIT_LEARN, first.worker | second.worker)
 

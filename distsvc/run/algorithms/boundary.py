@@ -57,7 +57,6 @@ class BoundaryModel(AlgorithmJob):
             engine.most_rows = SYSTEM_ROWS
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Train the decision function, then find its clusters."""
         engine, run = self.engine, steps.run
         trained = steps.work_out(TRAINED, partial(self._train, run, survey.n_rows))
         engine.restore(trained.facts, trained.arrays)
@@ -94,12 +93,11 @@ class BoundaryModel(AlgorithmJob):
         return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the maximum steps of the descent, or the square of the exact solver's rows."""
+        # The steps of the descent, or the square of the exact solver's rows.
         given = self.engine.parameters
         return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of kernel values and vectors, and of the rows near the boundary."""
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
         kernel = 0.0  # a child process holds the kernel values for C
@@ -116,13 +114,11 @@ class BoundaryModel(AlgorithmJob):
         return Held(driver, {"rows near the boundary": near})
 
     def learned(self, job: Job) -> Learned:
-        """Return the description of the answer, with the equilibria and their clusters."""
         engine = self.engine
         arrays = {"equilibria": engine.equilibria, "equilibrium_labels": engine.equilibrium_labels}
         return replace(super().learned(job), arrays=arrays)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
-        """Return the domain of novelty if the table has two columns."""
         return Parts(picture=domain_part(run, self.engine, pilot.sample))
 
 
@@ -139,11 +135,8 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
 
 
 def cut_climbs(steps: Steps, X: np.ndarray) -> int:
-    """Write the rows X (n, d) of each climbing task; return the number of tasks.
-
-    The number depends on the workers at the first start; a resumed run keeps it. Results of other
-    tasks are removed.
-    """
+    """Write the rows X (n, d) of each climbing task; return the number of tasks."""
+    # The number depends on the workers at the first start; a resumed run keeps it.
     run = steps.run
     if not run.has(CLIMB_STARTS):
         for name in run.names(CLIMB.name):
@@ -154,10 +147,7 @@ def cut_climbs(steps: Steps, X: np.ndarray) -> int:
 
 
 def climb_tasks(n_rows: int, n_threads: int) -> int:
-    """Return the number of climbing tasks for `n_rows` on `n_threads` threads.
-
-    Each thread gets several, since rows take unequal time.
-    """
+    """Return the number of climbing tasks: several a thread, since rows take unequal time."""
     return min(n_rows, max(4 * n_threads, math.ceil(n_rows / MAX_CLIMB_ROWS)))
 
 
@@ -192,10 +182,7 @@ def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
 def domain_part(
     run: RunDirectory, engine: SupportVectorEngine, sample: Sample
 ) -> DomainPart | None:
-    """Return the domain of novelty if the table has two columns, in raw units.
-
-    It has f on a grid around the drawn rows, and the support vectors and the equilibria.
-    """
+    """Return the domain of novelty if the table has two columns, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None
     preparation = Preparation.read(run)

@@ -63,7 +63,6 @@ class Hyperplanes(AlgorithmJob):
         self.engine.set_width(len(table.columns))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Learn and prune the trees, and select the tree that agrees most with all others."""
         engine, n_rows = self.engine, survey.n_rows
         facts = {"parameters": self.parameters, "n_rows": n_rows}
         deviations = None
@@ -81,20 +80,18 @@ class Hyperplanes(AlgorithmJob):
         return self.engine.rule
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
-        """Return the tree of splits."""
         rows = pilot.X, pilot.labels
         return Parts(
             tree=tree_part(self.engine, run.plan.table.columns, *rows, Preparation.read(run))
         )
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the number of rows, in all passes, that a tree learns from."""
+        # The rows, in all passes, that a tree learns from.
         rows = sample_rows(self, n_rows)
         learned = float((self.engine.n_passes(n_rows) + 1) * rows)
         return {FIND_SCALE.name: float(rows), LEARN_TREES.name: learned}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of the trees, and of the stream that one learns from."""
         tree = 2 ** self.parameters["depth"] * (2 * sizes.row_bytes + 64)
         trees = {"trees of hyperplanes": 3.0 * self.engine.n_restarts(sizes.n_rows) * tree}
         rows = sample_rows(self, sizes.n_rows)
@@ -142,11 +139,7 @@ def tree_part(
     labels: np.ndarray,
     preparation: Preparation | None = None,
 ) -> TreePart:
-    """Return the pruned tree to draw, the curve of sums of squares, and every cluster's rule.
-
-    Z (m, d) float32 are prepared rows, `labels` (m,) their clusters. With `preparation`, rules are
-    also in the table's units.
-    """
+    """Return the pruned tree to draw, the curve of sums of squares, and every cluster's rule."""
     cut, tree = engine.cut, engine.cluster_tree
     total = float(tree.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
@@ -278,12 +271,9 @@ def _in_units(
     preparation: Preparation,
     sign: str,
 ) -> str:
-    """Return the condition on raw rows for w.z below or above a threshold.
-
-    `weights` are w (d,), for prepared rows z. The heaviest column has the factor 1; at most
-    `PageLimits.terms` columns are written. The condition does not hold for values that ``robust``
-    scaling compresses. For kind ``unit`` it compares with the row's length.
-    """
+    """Return the condition on raw rows for w.z below or above a threshold, w (d,) the weights."""
+    # It does not hold for values that ``robust`` scaling compresses. For kind ``unit`` it compares
+    # with the row's length. The heaviest column has the factor 1.
     scaling, w = preparation.scaling, weights.astype(np.float64)
     unit = scaling.kind == "unit"
     heavy = np.argsort(-np.abs(w), kind="stable")[: PAGE_LIMITS.terms]

@@ -72,27 +72,13 @@ SUMS = "sums"
 
 @dataclass(frozen=True)
 class Training:
-    """Models to train, with the rows that they learn from.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-    n_rows : int
-        Number of rows in the table.
-    ranges : list of (int, int)
-        Key ranges of the rows that models learn from.
-    viewed : bool
-        Whether projected rows are stored.
-    view : ndarray of shape (m, q), float32
-        Projected pilot.
-
-    """
+    """Models to train, with the rows that they learn from."""
 
     ensemble: Ensemble
-    n_rows: int
-    ranges: Ranges
-    viewed: bool
-    view: np.ndarray
+    n_rows: int  # of the table
+    ranges: Ranges  # keys of the rows that models learn from
+    viewed: bool  # whether projected rows are stored
+    view: np.ndarray  # (m, q) float32: the projected pilot
 
     @classmethod
     def read(cls, run: RunDirectory) -> Training:
@@ -163,20 +149,15 @@ class LevelTrees(AlgorithmJob):
         self.readings = (PROJECT.name,) if self.viewed else ()
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows that the survey stores.
-
-        If projected rows are stored, only rows for matching clusters with earlier ones are needed.
-        """
+        # If projected rows are stored, only rows for matching clusters with earlier ones are.
         if not self.viewed:
             return self.engine.sample_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
-        """Prefer the previous answer in the vote."""
         self.engine.go_on_from(previous.labels)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Train the models, test the splits of their trees, and let them vote."""
         engine, ensemble = self.engine, self.engine.ensemble
         n_rows, ranges = survey.n_rows, engine.key_ranges(survey.n_rows)
         Training(ensemble, n_rows, ranges, self.viewed, engine.view).write(steps.run)
@@ -189,15 +170,12 @@ class LevelTrees(AlgorithmJob):
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the number of steps of a model, which is equal for all but small tables."""
+        # The steps of a model, which are equal for all but small tables.
         return {LEARN_MODELS.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of a model's support vectors, and of the stream that it learns from.
-
-        If projected rows are stored, a partition's rows exist twice while they are sorted. The rows
-        that a model learns from are memory-mapped.
-        """
+        # Projected rows of a partition exist twice while they are sorted. The rows that a model
+        # learns from are memory-mapped.
         given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
         most = min(MOST_STEPS, given.max_iter)
         vectors = most if given.solver == "sgd" else given.budget or BUDGET
@@ -210,7 +188,6 @@ class LevelTrees(AlgorithmJob):
         return Held(model, held_stream(sizes) | model | viewed)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
-        """Return the report's parts: level sets with their votes, and the domain of novelty."""
         domain = domain_part(run, self.engine, pilot.sample)
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
@@ -240,10 +217,7 @@ def trees_of(results: Iterable[Result]) -> list[Grown]:
 
 
 def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPart:
-    """Return the page's part about a vote; `numbers` (k,) are the labels of its clusters.
-
-    The default is the vote's own numbers; -1 is a cluster without rows.
-    """
+    """Return the page's part about a vote; `numbers` (k,) are its labels, -1 without rows."""
     if numbers is None:
         numbers = np.arange(found.answer.n_clusters)
     return LevelsPart(
@@ -341,11 +315,7 @@ def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
 
 
 def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
-    """Return points [level, share of `n_rows` at or above it], from the highest level down.
-
-    `levels` (m,) has the level of each row of a branch. A figure shows their logarithms, so levels
-    have six significant digits.
-    """
+    """Return points [level, share of `n_rows` at or above it], from the highest level down."""
     if not levels.size:
         return []
     falling = np.sort(levels)[::-1]

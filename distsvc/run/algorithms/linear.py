@@ -70,10 +70,6 @@ class Linear(AlgorithmJob):
         super().__init__(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Solve the sample in memory.
-
-        If it is not the whole table, continue with passes over all rows.
-        """
         engine, run = self.engine, steps.run
         trained = steps.work_out(TRAINED, partial(self._train, run))
         engine.restore(trained.facts, trained.arrays)
@@ -98,10 +94,6 @@ class Linear(AlgorithmJob):
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of the rows, the solver's vectors and the lists of candidates.
-
-        A ball's rows are centred, which needs a copy.
-        """
         if self.engine.sparse:
             rows = min(2.0 * MEMORY_BYTES, 24.0 * sizes.n_rows * sizes.n_columns)
             return Held({"sparse rows": rows, "the solver's vectors": VECTORS * 8 * sizes.n_rows})
@@ -116,10 +108,8 @@ class Linear(AlgorithmJob):
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
-    """Descend from the sample's answer to the table's, up to the maximum number of passes.
-
-    A resumed run repeats the descents, which take little time, and reads the results of passes.
-    """
+    """Descend from the sample's answer to the table's, up to the maximum number of passes."""
+    # A resumed run repeats the descents, which take little time, and reads the results of passes.
     outer, begun = begin_table(steps, engine, n_rows)
     for number in range(MOST_PASSES):
         _descend(steps, engine, outer, begun, number)
@@ -151,12 +141,9 @@ def _descend(
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
-    """Set alpha = 1 for rows outside the sample's answer, so that alpha has the right sum.
-
-    The sample's threshold leaves slightly too many or too few rows outside; rows next to it correct
-    that. If there are not enough of them, the pass is repeated with a better threshold. Returns the
-    working set and the last number of these passes.
-    """
+    """Set alpha = 1 for rows outside the sample's answer, so that alpha has the right sum."""
+    # The sample's threshold leaves slightly too many or too few rows outside; rows next to it
+    # correct that. If there are not enough of them, the pass is repeated with a better threshold.
     u, rho, scale = engine.begin_outer(n_rows)
     d, total = u.size, engine.total(n_rows)
     for number in range(MOST_PASSES):

@@ -69,11 +69,8 @@ class SampledEngine:
         self.centre = np.zeros(pilot.shape[1])
 
     def fit_sample(self, X: np.ndarray) -> Rule:
-        """Fit the rows X (n, d) float64 of the sample and return the rule; warnings become notes.
-
-        It runs on one thread: the sums of several threads have no fixed order, and labels would
-        depend on it.
-        """
+        """Fit the rows X (n, d) of the sample and return the rule; warnings become notes."""
+        # One thread: sums of several threads have no fixed order, and labels would depend on it.
         self.estimator._keeps_rows, self.estimator._in_order = False, True
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
@@ -118,13 +115,11 @@ class Sampled(AlgorithmJob):
         super().__init__(parameters, SampledEngine(estimator, len(table.columns)))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit the estimator to the sample and return its rule."""
         trained = steps.work_out(TRAINED, partial(self._train, steps.run))
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of the sample, and of the estimator's copy or cluster columns."""
         from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
         from distsvc.models.baselines.fuzzy import FuzzyCMeans
 
@@ -151,13 +146,11 @@ class MixtureJob(AlgorithmJob):
         super().__init__(parameters, MixtureEngine(parameters, job.model.seed))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit the pilot on the driver."""
         trained = steps.work_out(TRAINED, partial(self._train, len(survey.pilot)))
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of the pilot, its copies in the mixture, and posteriors."""
         rows = min(PILOT_ROWS, sizes.sample_rows)
         # At most 100 arrays of posteriors: all starts of all shapes of covariances.
         own = 6.0 * sizes.row_bytes * rows + 8.0 * 100 * rows

@@ -46,10 +46,7 @@ def asked_job(
 
 
 def is_table(path: str) -> bool:
-    """Return True for a table, False for a job file.
-
-    URLs, globs and folders are tables, and so are files with a table's suffix or Parquet content.
-    """
+    """Return True for a table: a URL, glob, folder, a table's suffix or Parquet content."""
     if path.endswith(".toml"):
         return False
     suffixes = tuple(suffix for source in SOURCES for suffix in source.suffixes)
@@ -66,10 +63,7 @@ def is_table(path: str) -> bool:
 
 
 def with_free_output(job: Job) -> Job:
-    """Return the job with an output that no other job uses: its own, or NAME-2, NAME-3 ...
-
-    So trying other options does not end in an error.
-    """
+    """Return the job with an output that no other job uses: its own, or NAME-2, NAME-3 ..."""
     for output in Output(job.output.path).siblings():
         if output.manifest() is None or output.holds(job.digest()):
             break

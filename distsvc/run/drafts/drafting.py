@@ -52,10 +52,7 @@ def write_draft(path: str, to: str, exclude: Sequence[str]) -> None:
 
 
 def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
-    """Return a commented job file, to be called `to`, for a table without the columns `exclude`.
-
-    Errors as in `profile_table`.
-    """
+    """Return a commented job file, to be called `to`, for a table without the columns `exclude`."""
     profile, job = profile_table(path, exclude), default_job(path)
     lines = [
         *_heading(profile, to),
@@ -193,40 +190,20 @@ def _comment(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class TableProfile:
-    """Findings in the first `n_rows` rows of a table.
-
-    Attributes
-    ----------
-    descriptions : dict of ColumnDescription
-        Kind and scale of each feature, by its column.
-    id : str or None
-        A column that looks like an id.
-    labels : list of str
-        Columns that look like known classes.
-    incomplete : list of str
-        Columns with missing values.
-    sentinels : dict of list of str
-        Numbers that may stand for missing values, with their columns.
-    encodings : dict of str
-        Text columns that can be categories, with the suitable encoding.
-
-    """
+    """Findings in the first `n_rows` rows of a table."""
 
     table: Table
     n_rows: int
-    descriptions: dict[str, ColumnDescription]
-    id: str | None
-    labels: list[str]
-    incomplete: list[str]
-    sentinels: dict[float, list[str]]
-    encodings: dict[str, str]
+    descriptions: dict[str, ColumnDescription]  # by feature
+    id: str | None  # a column that looks like an id
+    labels: list[str]  # columns that look like known classes
+    incomplete: list[str]  # columns with missing values
+    sentinels: dict[float, list[str]]  # columns by number that may stand for a missing value
+    encodings: dict[str, str]  # suitable encoding of each text column that can be a category
 
 
 def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
-    """Return the profile of a table without the columns to `exclude`, from its first rows.
-
-    Formats without row ranges, such as CSV, are converted first. Errors as in a run.
-    """
+    """Return the profile of a table without the columns to `exclude`, from its first rows."""
     with scratch("staging") as staging:
         job = parse_job(default_job(path, exclude))
         table = open_table(job.input, staging, mixed=job.is_mixed)

@@ -283,10 +283,7 @@ class Reasons(OptionalColumns):
         self.far = {name: values[kept] for name, values in known.items()}
 
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of column or vector k, with a category's level in a row (d,).
-
-        A missing value is named so, since the rule labelled a filled one.
-        """
+        """Return the name of column or vector k, with a category's level in a row (d,)."""
         first = int(self.firsts[k])
         if np.isnan(row[first]):
             return f"{self.names[k]} missing"
@@ -357,10 +354,7 @@ def optional_columns(
     types: Sequence[str],
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return the optional columns of an output; `reported` includes all that the report needs.
-
-    `types` are the names of the Arrow types of the features' columns, if known.
-    """
+    """Return the optional columns of an output; `reported` includes all that the report needs."""
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output, types) for of in wanted]

@@ -52,32 +52,15 @@ class Tally:
 
 @dataclass
 class Counts(Tally):
-    """Numbers of labelled rows, int64.
+    """Numbers of labelled rows, int64."""
 
-    Attributes
-    ----------
-    sizes : ndarray of shape (k, 2)
-        Rows of each cluster inside and outside.
-    histogram : ndarray of shape (HISTOGRAM_BINS,)
-        Rows by score, between the edges `score_edges`.
-    columns : dict of ColumnCounts
-        Values between bin edges by column. Keys are prefixes: `OWN`, `PREVIOUS` or `REFERENCE`.
-    places : dict
-        Positions in a block of the columns counted for each prefix.
-    classes : dict of ndarray of shape (k,)
-        Rows of each known class by cluster.
-    parts : dict of Entry
-        The files of labels in the order of the table, by name.
-
-    """
-
-    sizes: np.ndarray
-    histogram: np.ndarray
+    sizes: np.ndarray  # (k, 2): rows of each cluster inside and outside
+    histogram: np.ndarray  # (HISTOGRAM_BINS,): rows by score, between `score_edges`
     score_edges: np.ndarray
-    columns: dict[str, ColumnCounts]
-    places: dict[str, Places]
-    classes: dict[str, np.ndarray] = field(default_factory=dict)
-    parts: dict[str, Entry] = field(default_factory=dict)
+    columns: dict[str, ColumnCounts]  # by prefix: `OWN`, `PREVIOUS` or `REFERENCE`
+    places: dict[str, Places]  # positions of the columns, by prefix
+    classes: dict[str, np.ndarray] = field(default_factory=dict)  # (k,): rows of each known class
+    parts: dict[str, Entry] = field(default_factory=dict)  # files of labels, in table order
 
     @classmethod
     def empty(
@@ -151,24 +134,12 @@ def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str
 
 @dataclass(frozen=True)
 class CountedLevels:
-    """The levels of a stored column that are counted exactly.
-
-    Attributes
-    ----------
-    column : str
-    names : tuple of str
-        Texts of the levels.
-    codes : ndarray of shape (L,), float64
-        Numbers that stand for the levels, ascending.
-    places : slice
-        Positions of the numeric columns made from it; several if they are one-hot.
-
-    """
+    """The levels of a stored column that are counted exactly."""
 
     column: str
     names: tuple[str, ...]
-    codes: np.ndarray
-    places: slice
+    codes: np.ndarray  # (L,) float64, ascending: numbers that stand for the levels
+    places: slice  # positions of its numeric columns; several if they are one-hot
 
     def levels_of(self, X: np.ndarray) -> np.ndarray:
         """Return the level (n,) int64 of rows X (n, d): L for missing and other values."""
@@ -277,11 +248,7 @@ def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
 def levels_of_features(
     features: Sequence[Feature], preparation: Preparation, types: Sequence[str] = ()
 ) -> list[CountedLevels]:
-    """Return the known levels of categories and flags, in no fixed order.
-
-    `types` are the names of the Arrow types of the features' columns; with them, the levels of
-    booleans are "false" and "true".
-    """
+    """Return the known levels of categories and flags, in no fixed order."""
     found = levels_of_columns(features)
     n_columns = sum(len(feature.names) for feature in features)
     models = preparation.columns.columns if preparation.columns else [None] * n_columns

@@ -43,28 +43,15 @@ class Ids:
 
 @dataclass(frozen=True)
 class Labeller:
-    """A rule, the ids of its clusters, and bin edges for counts.
-
-    Attributes
-    ----------
-    ids : ndarray of shape (k,), int32
-        Published ids of the clusters; `next_id` is above every id ever used.
-    score_edges : ndarray of shape (HISTOGRAM_BINS + 1,), float64
-        Edges of the score histogram, whose outermost bins are unbounded.
-    column_edges : ndarray of shape (d, BINS - 1), float64
-        Edges of the values of `columns`, from which the rule was learned.
-    typical : Typical
-        Typical rows, for reasons.
-
-    """
+    """A rule, the ids of its clusters, and bin edges for counts."""
 
     rule: Rule
-    ids: np.ndarray
-    next_id: int
-    score_edges: np.ndarray
-    column_edges: np.ndarray
+    ids: np.ndarray  # (k,) int32: published ids of the clusters
+    next_id: int  # above every id ever used
+    score_edges: np.ndarray  # (HISTOGRAM_BINS + 1,); the outermost bins are unbounded
+    column_edges: np.ndarray  # (d, BINS - 1): edges of the values of `columns`
     columns: Sequence[str]
-    typical: Typical
+    typical: Typical  # typical rows, for reasons
 
     @classmethod
     def of(
@@ -136,10 +123,7 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
 
 
 def read_labellers(run: RunDirectory, of: str) -> tuple[Labeller, Labeller | None]:
-    """Return this run's labeller, and the previous run's labeller or None.
-
-    Both are the same in mode "assign".
-    """
+    """Return this run's labeller and the previous run's, if any; the same in mode "assign"."""
     labeller = Labeller.read(run, of)
     if of == PREVIOUS:
         return labeller, labeller

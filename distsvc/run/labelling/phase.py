@@ -82,29 +82,16 @@ class PilotIds(Tally):
 
 @dataclass(frozen=True)
 class Labelled:
-    """A labelled table.
-
-    Attributes
-    ----------
-    labeller, before : Labeller
-        The labeller in use, and the previous run's labeller, if there is one.
-    pilot : Pilot
-        The raw rows with the lowest keys.
-    ids : IdReport or None
-        Report on duplicate ids.
-    row_ids : dict of int to str
-        Ids of the pilot's rows, by row number.
-
-    """
+    """A labelled table."""
 
     labeller: Labeller
-    before: Labeller | None
+    before: Labeller | None  # the previous run's labeller
     counts: Counts
     optional: list[OptionalColumns]
-    pilot: Pilot
+    pilot: Pilot  # the raw rows with the lowest keys
     contents: ClusterContents
     ids: IdReport | None = None
-    row_ids: dict[int, str] = field(default_factory=dict)
+    row_ids: dict[int, str] = field(default_factory=dict)  # ids of the pilot's rows, by number
 
     @property
     def outlier_share(self) -> float | None:
@@ -206,10 +193,7 @@ def fill_output(steps: Steps, counts: Counts) -> None:
 
 
 def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
-    """Return the files of labels to publish, by their names in a folder.
-
-    `TemporaryError` if one is lost or has changed.
-    """
+    """Return the files of labels by name; `TemporaryError` if one is lost or has changed."""
     if not output_format(run.plan.output.format).publishes_parts:
         return dict(run.read(FILL).facts[LABEL_FILES])
     there = run.stored.sizes()

@@ -63,10 +63,7 @@ class Preparation:
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
     def learned(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) with row numbers (n,) int64, prepared for learners.
-
-        With a column model these are latent variables (n, r), drawn inside cells.
-        """
+        """Return raw rows X (n, d) with numbers (n,), prepared for learners: draws in cells."""
         if self.columns is None:
             return self(X)
         drawn = self.columns.latent(X, rows)
@@ -134,11 +131,7 @@ def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) -> np.ndarray:
-    """Return the rows (n, d) of a block, prepared for the rule.
-
-    Rows that were left out of learning are clipped. `DataError` if another row is too long for the
-    rule, which happens in a new table only.
-    """
+    """Return the rows (n, d) of a block, prepared for the rule; rows left out are clipped."""
     table = run.plan.table
     Z = preparation(block.X)
     try:

@@ -30,27 +30,16 @@ KeyedRows = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of rows and columns in the pieces of a job.
-
-    Attributes
-    ----------
-    n_columns : int
-        Columns that are clustered.
-    partition_rows, block_rows, sample_rows : int
-        Rows of the largest partition, of a block, and of the sample kept by the survey.
-    value_bytes : int
-        Bytes of a value as read: 4 or 8.
-
-    """
+    """Numbers of rows and columns in the pieces of a job."""
 
     n_rows: int
-    n_columns: int
+    n_columns: int  # that are clustered
     partitions: int
-    partition_rows: int
+    partition_rows: int  # of the largest partition
     block_rows: int
-    sample_rows: int
+    sample_rows: int  # kept by the survey
     pilot_rows: int
-    value_bytes: int = 8
+    value_bytes: int = 8  # as read: 4 or 8
 
     @property
     def row_bytes(self) -> int:
@@ -85,20 +74,14 @@ class Held:
 def sample_blocks(
     run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks (n, d) float32 of an epoch from number `first` on.
-
-    `sampling.memory_blocks` yields equal blocks for the same rows in memory.
-    """
+    """Yield the blocks (n, d) of an epoch from `first` on, as `sampling.memory_blocks` does."""
     yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 
 
 def held_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
-    """Return ``blocks(epoch, ranges, first)``, which yields blocks like `sample_blocks`.
-
-    Small samples are prepared once and stay in memory.
-    """
+    """Return ``blocks(epoch, ranges, first)`` like `sample_blocks`; small ones stay in memory."""
     if 4 * run.plan.shift.size * _count(run, ranges) > HELD_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
     keys, rows = held_rows(run, ranges)
@@ -122,11 +105,9 @@ def keyed_blocks(
     epoch: int,
     first: int = 0,
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks of an epoch from number `first` on, after `prepare(rows, keys)`.
-
-    A block has the rows of all parts with keys in one range. So it is a uniform sample of the
-    table, even if the table is sorted. The next block is read while one is in use.
-    """
+    """Yield the blocks of an epoch from number `first` on, after `prepare(rows, keys)`."""
+    # A block has the rows of all parts with keys in one range, so it is a uniform sample even of a
+    # sorted table. The next block is read while one is in use.
 
     def load(number: int) -> np.ndarray:
         taken = []
@@ -164,10 +145,7 @@ SCIKIT_LEARN: Terms = {"scikit-learn": 40 * MB}
 
 
 def held_sample(sizes: Sizes, own: float) -> Terms:
-    """Return the memory of `whole_sample`, and of a learner with `own` bytes.
-
-    Preparation needs a part as read, some prepared rows, and a mask of missing values.
-    """
+    """Return the memory of `whole_sample`, and of a learner with `own` bytes."""
     preparing = sizes.part + 2.125 * _block(sizes) + 16 * sizes.sample_rows
     return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
 

@@ -45,23 +45,12 @@ KeyRanges = Callable[[int], Ranges]
 
 @dataclass(frozen=True)
 class Survey:
-    """Statistics of a table.
+    """Statistics of a table."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows to learn from.
-    lowest : Pilot
-        The raw rows with the lowest keys.
-    aside : sequence of OutlierRow
-        Extreme rows, left out of learning.
-
-    """
-
-    n_rows: int
+    n_rows: int  # to learn from
     sums: ColumnSums
-    lowest: Pilot
-    aside: Sequence[OutlierRow] = ()
+    lowest: Pilot  # the raw rows with the lowest keys
+    aside: Sequence[OutlierRow] = ()  # extreme rows, left out of learning
 
     @property
     def pilot(self) -> np.ndarray:
@@ -70,10 +59,7 @@ class Survey:
 
 
 def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> Survey:
-    """Read the table once, or twice if rows are dropped or extreme.
-
-    Extreme rows are left out of learning, unless `all_rows` is True.
-    """
+    """Read the table once, or twice if rows are dropped, or extreme and `all_rows` is False."""
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey = _surveyed(steps, SURVEY, guessed)
     ranges = key_ranges(survey.n_rows)
@@ -118,10 +104,7 @@ def sampling_phase(run: RunDirectory) -> Phase:
 
 
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
-    """Return the sums of a partition's columns, and its parts of the pilot and the sample.
-
-    `again` leaves out extreme rows.
-    """
+    """Return the sums of a partition's columns, and its parts of the pilot and the sample."""
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums = ColumnSums.empty(plan.shift.copy())
     facts = run.read(keys_of(phase)).facts
@@ -295,11 +278,8 @@ class OutlierRow(NamedTuple):
 def far_rows(
     steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase
 ) -> list[OutlierRow]:
-    """Return the rows to leave out of learning, ordered by their numbers.
-
-    They are few, and far outside the `Reach` of the pilot (m, d) in some column. The partitions
-    whose results of the phase `found_by` contain extreme values are read again.
-    """
+    """Return the few rows far outside the `Reach` of the pilot (m, d), by number."""
+    # Only partitions whose results of the phase `found_by` contain extreme values are read again.
     reach, most = Reach.of(pilot), most_aside(len(pilot))
     if not _reaches_out(reach, sums.least, sums.most):
         return []
@@ -318,11 +298,8 @@ def rows_aside(run: RunDirectory) -> np.ndarray:
 def learned_blocks(
     run: RunDirectory, number: int, aside: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks of a partition without the rows `aside` (m,) int64, and keys (n,) uint64.
-
-    Keys are computed as if the table never had these rows. The default of `aside` is read from
-    the run.
-    """
+    """Yield the blocks of a partition without the rows `aside` (m,), and keys (n,) uint64."""
+    # Keys are computed as if the table never had the rows aside.
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):
         if aside.size:

@@ -92,10 +92,7 @@ def read_model(folder: Path) -> ModelFile:
 
 
 def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = OWN) -> None:
-    """Write a folder's model as results of a run; `of` is the prefix of their names.
-
-    `DataError` if its arrays are damaged.
-    """
+    """Write a folder's model as results of a run; `of` is the prefix of their names."""
     preparation, labeller, arrays = read_labeller(model, folder)
     run.write(of + PREPARATION, preparation.result())
     labeller.write(run, of)
@@ -112,11 +109,7 @@ def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller
 
 
 def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
-    """Return the local folder of a published model, after a comparison with the manifest.
-
-    `DataError` if the manifest is damaged or a file differs from it; also errors of
-    `read_manifest`.
-    """
+    """Return the local folder of a published model, after a comparison with the manifest."""
     manifest = manifest or read_manifest(published)
     paths = [checked(published, listed_file(published, manifest, name)) for name in FILES]
     if paths[0].parent != paths[1].parent:
@@ -141,11 +134,7 @@ def with_previous(digest: str, previous_digest: str) -> str:
 def known_features(
     model: ModelFile, path: str, staging: str, progress: Progress
 ) -> tuple[Feature, ...]:
-    """Return a model's features, after a comparison with the columns of a table.
-
-    An event names further columns of the table, unless the model's job had chosen its columns.
-    `DataError` names missing columns.
-    """
+    """Return a model's features, after a comparison with the columns of a table."""
     features, used = model.learned_from, model.input
     if model.chosen_columns:
         return features
@@ -230,10 +219,7 @@ class ModelFile(Form):
 
     @classmethod
     def parsed(cls, content: object, path: Path) -> ModelFile:
-        """Return the content of the ``model.json`` at `path`.
-
-        `JobFileError` if another version has written it, `DataError` if it is damaged.
-        """
+        """Return the content of the ``model.json`` at `path`."""
         version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
         if version != MODEL_VERSION or isinstance(version, float):
             raise JobFileError(f"{path} has format {shown(version)}, expected {MODEL_VERSION}")

@@ -24,29 +24,16 @@ ConfiguredCheck = LimitCheck | RangeCheck | NightsCheck
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """The values of a run that checks compare with their limits.
-
-    Attributes
-    ----------
-    agreement : float or None
-        Probability that another sample gives this answer.
-    dropped : float or None
-        Share of the rows dropped for missing values, if known.
-    rows_before : sequence of int
-        Rows of earlier nights, the latest first.
-    new_columns : sequence of str or None
-        Columns that the previous model lacks, if there is such a model.
-
-    """
+    """The values of a run that checks compare with their limits."""
 
     labelled: Labelled
     lineage: LineagePart | None = None
     drift: DriftPart | None = None
-    agreement: float | None = None
-    dropped: float | None = None
-    rows_before: Sequence[int] = ()
+    agreement: float | None = None  # probability that another sample gives this answer
+    dropped: float | None = None  # share of the rows dropped for missing values, if known
+    rows_before: Sequence[int] = ()  # rows of earlier nights, the latest first
     reference: ReferencePart | None = None
-    new_columns: Sequence[str] | None = None
+    new_columns: Sequence[str] | None = None  # columns that the previous model lacks
 
     @property
     def n_rows(self) -> int:
@@ -56,30 +43,15 @@ class RunMetrics:
 
 @dataclass(frozen=True)
 class Check:
-    """A check with the key `name` in ``[checks]``.
-
-    Attributes
-    ----------
-    side : str
-        Whether the value must be "at least" or "at most" its limit, or "between" two limits.
-    value : callable
-        Returns the value from the metrics of a run.
-    places : int
-        Decimal places; more are shown if the value would round to its limit.
-    share : bool
-        Whether the value is a share `of` something, shown in percent.
-    tells_drift : bool
-        Whether exceeding the limit means that the previous model no longer fits.
-
-    """
+    """A check with the key `name` in ``[checks]``."""
 
     name: str
     side: Side
     value: Callable[[RunMetrics], Value]
-    places: int = 1
-    share: bool = False
+    places: int = 1  # decimals; more are shown if the value would round to its limit
+    share: bool = False  # the value is a share `of` something, shown in percent
     of: str = "of the rows "
-    tells_drift: bool = False
+    tells_drift: bool = False  # the previous model no longer fits beyond the limit
 
     def words(self, found: Value, limits: Sequence[float]) -> str:
         """Return the outcome of a check in words: the value found, and the limit."""
@@ -257,10 +229,8 @@ def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> 
 
 
 def reasons_to_refit(config: ChecksConfig, run: RunMetrics) -> list[str]:
-    """Return the exceeded limits on drift, in words; the default limit is 0.25.
-
-    By convention, a population stability index above the default means another population.
-    """
+    """Return the exceeded limits on drift, in words."""
+    # By convention, a population stability index above 0.25 means another population.
     names = {check.name for check in CHECKS if check.tells_drift}
     if not names & config.given.keys():
         config = ChecksConfig.model_validate({"max_drift": 0.25})

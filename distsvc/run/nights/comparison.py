@@ -69,11 +69,7 @@ def compare_and_check(
     facts: Facts,
     warnings: Sequence[str] = (),
 ) -> Comparison:
-    """Compare a labelled run with the previous one, and do the job's checks.
-
-    The fit's `facts` may have ``agreement``, the probability that another sample gives this answer.
-    They may also have ``followed``: whether the previous run's answer was kept.
-    """
+    """Compare a labelled run with the previous one, and do the job's checks."""
     lineage = _lineage(run, job, previous, labelled)
     if lineage is not None:
         lineage = lineage.model_copy(update={"followed": facts.get("followed")})
@@ -110,10 +106,7 @@ def _checked(
 
 
 def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]:
-    """Return at most one warning, if unusually many rows are outside, and more than `nu` allows.
-
-    `parameters` are the settings of each model that may have labelled the rows.
-    """
+    """Return at most one warning, if many rows are outside, and more than a model's `nu` allows."""
     if share is None or share <= 0.25:
         return []
     wanted = max((given.get("nu") or 0.0 for given in parameters), default=0.0)
@@ -204,10 +197,8 @@ def cluster_stories(
     now: Mapping[int, int],
     only_used: bool = True,
 ) -> list[StoryPart]:
-    """Return the change of each cluster, from events and numbers of rows `before` and `now` by id.
-
-    `only_used` skips clusters that have rows in neither table, only in the models.
-    """
+    """Return the change of each cluster, from events and rows `before` and `now` by id."""
+    # `only_used` skips clusters that have rows in neither table, only in the models.
     stories = [
         StoryPart(
             id=one["id"], event=one["event"], jaccard=one["jaccard"], others=list(one["others"]),
@@ -246,13 +237,7 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
 def keep_reference(
     path: str | None, run: RunDirectory, output: Store, columns: Sequence[str]
 ) -> None:
-    """Write the edges and counts of the reference for drift, in `columns` of the table.
-
-    Nothing is written if the reference is the run's own `output`.
-
-    `InputNotFoundError` if no run is published at the path; `DataError` if it is damaged or has no
-    column in common with the table.
-    """
+    """Write edges and counts of the reference for drift, unless it is the run's own `output`."""
     if path is None or run.has(REFERENCE) or store_of(path).address == output.address:
         return
     store = store_of(path)
@@ -290,10 +275,7 @@ def reference_drift(run: RunDirectory, labelled: Labelled) -> ReferencePart | No
 def _column_drifts(
     names: Sequence[str], old: ColumnCounts, now: ColumnCounts, factors: np.ndarray | None = None
 ) -> list[ColumnDrift]:
-    """Return the drift of every column, the largest first.
-
-    `factors` (d,) are the unit conversions of columns whose unit changed, NaN for others.
-    """
+    """Return the drift of every column, the largest first; `factors` (d,) are changes of unit."""
     if factors is None:
         factors = np.full(len(names), np.nan)
     indices = stability_index(old.counts, now.counts).tolist()
@@ -320,11 +302,8 @@ BUCKET_ROWS = 2**21
 def write_moves(
     run: RunDirectory, previous: Previous | None, counts: Counts, progress: Progress
 ) -> None:
-    """Write ``moves.parquet``: ids whose published cluster differs from the previous run's.
-
-    Nothing is written without a previous run or a column of ids. Ids that are missing or shared by
-    several rows are left out.
-    """
+    """Write ``moves.parquet``: ids whose published cluster differs from the previous run's."""
+    # Ids that are missing or shared by several rows are left out.
     table = run.plan.table
     if previous is None or table.id is None or not counts_ids(table.type_of(table.id)):
         return

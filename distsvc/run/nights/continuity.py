@@ -47,27 +47,16 @@ from distsvc.storage.rows.features import Feature, names_of
 
 @dataclass(frozen=True)
 class Previous:
-    """A published run and its model.
+    """A published run and its model."""
 
-    Attributes
-    ----------
-    path, address : str
-        Its output as named in the job, and absolute.
-    digest : str
-        SHA-256 of the model, whose files are in `folder`.
-    nights : int
-        Number of earlier entries of ``continuity.previous`` at which nothing is published.
-
-    """
-
-    path: str
-    address: str
+    path: str  # as named in the job
+    address: str  # absolute
     run_id: str
-    digest: str
+    digest: str  # SHA-256 of the model, whose files are in `folder`
     folder: Path
     model: ModelFile
     manifest: Manifest
-    nights: int
+    nights: int  # entries of ``continuity.previous`` before it, at which nothing is published
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -94,11 +83,7 @@ class Previous:
 
 
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
-    """Return the first published run of ``continuity.previous``, if there is one.
-
-    `InputNotFoundError` if none is published and one is `required`; `DataError` if it is damaged,
-    `JobFileError` if it is of another version.
-    """
+    """Return the first published run of ``continuity.previous``; one may be `required`."""
     for nights, path in enumerate(config.previous):
         store = store_of(path)
         try:
@@ -118,10 +103,7 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
 
 def with_model_settings(job: Job, previous: Previous | None) -> Job:
-    """Return the job with columns and preprocessing of the previous model, unless it refits.
-
-    `JobFileError` if the job's columns lack one of the model's.
-    """
+    """Return the job with columns and preprocessing of the previous model, unless it refits."""
     if previous is None or job.model.mode == "refit":
         return job
     own, columns = job.input.columns, tuple(feature.column for feature in previous.features)
@@ -139,10 +121,7 @@ def with_model_settings(job: Job, previous: Previous | None) -> Job:
 
 
 def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
-    """Write the previous model as results of a run whose table has `columns`.
-
-    `DataError` names columns of the model that the table lacks.
-    """
+    """Write the previous model as results of a run whose table has `columns`."""
     missing = [name for name in names_of(previous.features) if name not in columns]
     if missing:
         one = len(missing) == 1
@@ -166,11 +145,7 @@ def ids_of(
     config: ContinuityConfig,
     lineage: Lineage | None = None,
 ) -> Ids:
-    """Return the ids of a rule's clusters; matched clusters keep the previous run's ids.
-
-    The result `LINEAGE` stores what became of the previous clusters. New ids are claimed in the
-    record of the `lineage`, so that no other run uses them.
-    """
+    """Return the ids of a rule's clusters; matched clusters keep the previous run's ids."""
     run = steps.run
     if not run.has(PREVIOUS + RULE):
         if lineage is not None:
@@ -226,10 +201,7 @@ def _returned(
     known: set[int],
     new: Sequence[int],
 ) -> dict[int, Return]:
-    """Match `new` clusters with ended clusters of earlier runs; return the matches by label.
-
-    Up to ``continuity.memory`` earlier runs are compared, the latest first.
-    """
+    """Match `new` clusters with ended ones of earlier runs, the latest first, by label."""
     found: dict[int, Return] = {}
     assert lineage.previous is not None
     for number, (store, _) in enumerate(earlier_runs(lineage.previous, config.memory)):
@@ -251,10 +223,7 @@ def _returned(
 def _in_common(
     run: RunDirectory, rule: Rule, survey: Survey, of: str
 ) -> tuple[LabelOverlap, np.ndarray]:
-    """Return the overlap of a rule's clusters with an earlier model's, on rows of the sample.
-
-    Also return the counts (bins,) int64 of the earlier model's scores. `of` is its prefix.
-    """
+    """Return the overlap of a rule's clusters with an earlier model's, and that model's scores."""
     before = Labeller.read(run, of)
     k, k_before = rule.n_clusters, before.rule.n_clusters
     overlap, inside = (np.zeros((k_before, k), np.int64) for _ in range(2))
@@ -270,10 +239,7 @@ def _in_common(
 
 
 def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarray:
-    """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster's range.
-
-    A range has the values of a cluster's rows in every column, without outliers.
-    """
+    """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster's range."""
     typical = Labeller.read(run, of).typical.values
     low = np.full((rule.n_clusters, typical.shape[1]), np.inf)
     high = -low
@@ -289,10 +255,7 @@ def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarra
 def _prepared(
     run: RunDirectory, survey: Survey, of: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield rows of the sample, prepared for the run's rule and for an earlier model's.
-
-    Rows that one of the rules can't take are skipped.
-    """
+    """Yield rows of the sample, prepared for the run's rule and an earlier model's, if both fit."""
     own, other = Preparation.read(run), Preparation.read(run, of + PREPARATION)
     places = Labeller.read(run, of).places(run.plan.table.columns)
     for X in raw_sample(run, survey.n_rows, MATCHED_ROWS):
@@ -302,11 +265,9 @@ def _prepared(
 
 
 def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
-    """Return the previous answer in the pilot, with label 0 for unusable rows.
-
-    None if the previous model does not describe the table: a column is in another unit, or more
-    than half of the rows are unusable or outside.
-    """
+    """Return the previous answer in the pilot, with label 0 for unusable rows."""
+    # None if the previous model does not describe the table: a column is in another unit, or more
+    # than half of the rows are unusable or outside.
     before, names = Labeller.read(run, PREVIOUS), run.plan.table.columns
     pilot = np.ascontiguousarray(survey.pilot[:, before.places(names)])
     if not np.isnan(unit_factors(before.column_edges, pilot)).all():

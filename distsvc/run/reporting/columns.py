@@ -156,10 +156,7 @@ def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) 
 
 
 def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[str, Any]:
-    """Return the report's fields on levels, from `rows` (k, L + 1) of clusters by level.
-
-    Clusters are in `order`. The most frequent levels come first; the rarest share one entry.
-    """
+    """Return the report's fields on levels, from `rows` (k, L + 1) of clusters by level."""
     known = rows[:, :-1]
     totals = known.sum(axis=0)
     levels = [int(c) for c in np.argsort(-totals, kind="stable") if totals[c]]
@@ -190,11 +187,7 @@ def _are_numbers(texts: Sequence[str]) -> bool:
 def number_fields(
     x: np.ndarray, labels: np.ndarray, order: np.ndarray, digits: int = 6
 ) -> dict[str, Any]:
-    """Return quartiles of values x (m,) by cluster, or shares if there are only two values.
-
-    Missing values are ignored. `labels` (m,) are the rows' clusters. Quartiles have at most
-    `digits` significant digits.
-    """
+    """Return quartiles of values x (m,) by cluster, or shares if there are only two values."""
     known = ~np.isnan(x)
     x, labels = x[known], labels[known]
     values = np.unique(x)
@@ -223,10 +216,7 @@ def number_fields(
 
 
 def explained_share(rows: np.ndarray) -> float:
-    """Return the share of the levels' Gini impurity that clusters explain, from counts (k, L).
-
-    It is Goodman and Kruskal's tau, adjusted for chance.
-    """
+    """Return Goodman and Kruskal's tau of clusters and levels (k, L), adjusted for chance."""
     n, sizes = rows.sum(), rows.sum(axis=1)
     if n < 2 or not n * n > (rows.sum(axis=0) ** 2).sum():
         return 0.0
@@ -236,10 +226,7 @@ def explained_share(rows: np.ndarray) -> float:
 
 
 def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
-    """Return the share of the rank variance of x (m,) that clusters explain.
-
-    The share is the statistic of Kruskal and Wallis divided by its maximum, adjusted for chance.
-    """
+    """Return the statistic of Kruskal and Wallis by its maximum for x (m,), adjusted for chance."""
     r = ranks(x)
     r = r - r.mean()
     total = float(r @ r)
@@ -259,24 +246,12 @@ def _beyond_chance(share: float, n: int, k: int) -> float:
 
 @dataclass(frozen=True)
 class SeparatingColumn:
-    """A column that alone separates pairs of clusters.
-
-    Attributes
-    ----------
-    column : str
-    pairs : list of (int, int)
-        Ids of the clusters.
-    separates_all : bool
-        Whether `pairs` has every pair of clusters.
-    may_be_code : bool
-        Whether the values are whole numbers, which may be codes without an order.
-
-    """
+    """A column that alone separates pairs of clusters."""
 
     column: str
-    pairs: list[tuple[int, int]]
-    separates_all: bool = False
-    may_be_code: bool = False
+    pairs: list[tuple[int, int]]  # ids of the clusters
+    separates_all: bool = False  # `pairs` has every pair of clusters
+    may_be_code: bool = False  # all values are whole numbers
 
     @property
     def clause(self) -> str:
@@ -310,12 +285,7 @@ MIN_COMPARED = 4
 def separating_columns(
     rows: PilotRows, features: Sequence[Feature], ids: np.ndarray, preparation: Preparation
 ) -> list[SeparatingColumn]:
-    """Return the columns that alone separate clusters of the pilot.
-
-    `ids` (k,) are the ids of the labels. A boolean always has a gap between its two values, so it
-    can split every cluster. So can categories and numbers with a gap; numbers are compared only in
-    tables of at least `MIN_COMPARED` features.
-    """
+    """Return the columns that alone separate clusters of the pilot; `ids` (k,) are their ids."""
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:
         latent = preparation.columns.layout.latent
@@ -357,10 +327,7 @@ def _are_whole(rows: PilotRows, own: slice) -> bool:
 
 
 def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndarray:
-    """Return the mask (k, k) of pairs of clusters whose ranges of a column's numbers are apart.
-
-    A range reaches from the 5 % to the 95 % quantile.
-    """
+    """Return the mask (k, k) of clusters whose ranges, 5 % to 95 % quantiles, are apart."""
     low, high = np.full(len(clusters), np.nan), np.full(len(clusters), np.nan)
     for k, c in enumerate(clusters):
         x = rows.raw[rows.labels == c, place]
@@ -373,10 +340,7 @@ def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndar
 def _apart(
     Z: np.ndarray, labels: np.ndarray, clusters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return squared distances (k, k, d) of cluster means, and their expected sum (k, k) by chance.
-
-    The unit is the mean variance of both clusters.
-    """
+    """Return squared distances (k, k, d) of means in variances, and their sums by chance."""
     members = [Z[labels == c].astype(np.float64) for c in clusters]
     means = np.array([X.mean(axis=0) for X in members])
     variances = np.array([X.var(axis=0) for X in members])
@@ -391,10 +355,7 @@ def _apart(
 def _usual_values(
     rows: PilotRows, clusters: np.ndarray, own: slice, feature: Feature
 ) -> np.ndarray | None:
-    """Return a column's usual value in each cluster, as codes (k,) with -1 for none.
-
-    None if the column is neither binary nor a category.
-    """
+    """Return a nominal column's usual codes (k,) by cluster, -1 for none; else None."""
     raw = rows.raw[:, own]
     known = ~np.isnan(raw).any(axis=1)
     if feature.one_hot:

@@ -59,11 +59,7 @@ def profiles_part(
     ids: Mapping[int, str],
     types: Sequence[str],
 ) -> ProfilesPart | None:
-    """Return profiles of the clusters of the labelled pilot; None for a single cluster.
-
-    `ids` are the ids of the pilot's rows, by row number. `types` are the names of the Arrow types
-    of the features' columns, if known.
-    """
+    """Return profiles of the clusters of the labelled pilot; None for a single cluster."""
     columns, raw, one_hot = _profile_columns(rows, features, levels)
     usual = rows.scores >= typical.least
     found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, one_hot)
@@ -78,11 +74,7 @@ def profiles_part(
 def _profile_columns(
     rows: PilotRows, features: Sequence[Feature], levels: Sequence[CountedLevels]
 ) -> tuple[list[str], np.ndarray, list[slice]]:
-    """Return the columns of profiles: names, values (m, c) float64, and slices of indicators.
-
-    A category or a flag has an indicator for each level. A column with missing values has one more
-    indicator, for these. A vector has its leading principal components.
-    """
+    """Return the columns of profiles: names, values (m, c), and slices of indicators."""
     columns: list[str] = []
     parts: list[np.ndarray] = []
     groups: list[slice] = []
@@ -113,10 +105,7 @@ def _profile_columns(
 
 
 def components(Z: np.ndarray) -> np.ndarray:
-    """Return the leading principal components of rows Z (m, w).
-
-    The largest weight of a component is positive, which makes its sign unique.
-    """
+    """Return the leading principal components of rows Z (m, w), each with a unique sign."""
     centred = Z - Z.mean(axis=0, dtype=np.float64)
     axes = principal_components(centred)[:, : PAGE_LIMITS.vector_components]
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
@@ -222,11 +211,8 @@ def plane(
 
 
 def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) -> np.ndarray | None:
-    """Return rows X (m, d) in the plane (m, 2) that separates clusters, if there are several.
-
-    The rule may have a plane; otherwise the plane separates the clusters of the rows inside. It is
-    computed from few directions, since any partition would look separated in many columns.
-    """
+    """Return rows X (m, d) in the plane (m, 2) that separates clusters, if there are several."""
+    # Few directions are used, since any partition would look separated in many columns.
     own = rule.plane(X)
     if own is not None:
         return own
@@ -239,10 +225,7 @@ def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) ->
 
 
 def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -> str:
-    """Return the name of an axis, from the columns of X (m, d) that correlate most with it.
-
-    `along` (m,) are the rows' values on the axis.
-    """
+    """Return the name of an axis, from the columns of X (m, d) that correlate most with it."""
     deviations = X.std(axis=0, dtype=np.float64) * along.std()
     products = (X - X.mean(axis=0, dtype=np.float64)).T @ (along - along.mean()) / len(X)
     alike = np.divide(products, deviations, out=np.zeros_like(products), where=deviations > 0.0)

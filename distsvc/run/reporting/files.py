@@ -128,11 +128,7 @@ def page_of(report: Report) -> str:
 
 
 def rename_clusters(output: Output, job: Job) -> Report:
-    """Return the report of a published run with the cluster names of a job.
-
-    If names differ, page, report and table of clusters are published again. Errors as in
-    `Output.locked` and `Output.file`.
-    """
+    """Publish the page and tables of a run again if its job names clusters; return the report."""
     report = read_report(output)
     if report.names == job.names:
         return report
@@ -150,10 +146,7 @@ def rename_clusters(output: Output, job: Job) -> Report:
 
 
 def rewrite_page(published: str) -> str:
-    """Draw the page of a published run again from its report, and publish it; return its path.
-
-    Errors as in `Output.locked` and `Output.file`; `MissingExtraError` without matplotlib.
-    """
+    """Draw the page of a published run again from its report, and publish it; return its path."""
     check_extra("matplotlib", "report", "a page with figures")
     output = Output(published)
     read_report(output)  # before anything is written
@@ -252,10 +245,7 @@ def make_report(
 
 
 def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
-    """Return the columns in the names of the previous run's clusters, by id.
-
-    Empty if there is no such run, or its report can't be read.
-    """
+    """Return the columns in the names of the previous run's clusters by id, if readable."""
     if lineage is not None and lineage.path is not None:
         with suppress(DataError, InputNotFoundError, JobFileError):
             found = column_names(read_report(Output(lineage.path)))

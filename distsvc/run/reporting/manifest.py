@@ -33,10 +33,7 @@ PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
 def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
-    """Publish a run if the table has not changed.
-
-    `CheckFailedError` if a check of the job failed: the run becomes a candidate.
-    """
+    """Publish a run if the table has not changed; it becomes a candidate if a check failed."""
     run, output, previous = context.run, context.output, context.previous
     check_unchanged(run.plan.table)
     more: dict[str, object] = {

@@ -51,39 +51,20 @@ class LostWorkError(TemporaryError):
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a task or of a step of the driver.
+    """Result of a task or of a step of the driver."""
 
-    Attributes
-    ----------
-    facts : dict
-        JSON values.
-    arrays, large : dict of ndarray
-        Arrays; `large` ones become files of their own, which are mapped.
-    rows : int
-        Rows that were processed, for the display; not stored.
-
-    """
-
-    facts: Facts = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)  # JSON values
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    large: dict[str, np.ndarray] = field(default_factory=dict)
-    rows: int = 0
+    large: dict[str, np.ndarray] = field(default_factory=dict)  # files of their own
+    rows: int = 0  # processed; not stored
 
 
 class RunDirectory:
     """The files of a run: ``plan.json``, and results by name in ``results/``.
 
     Methods that read raise `LostWorkError` for a missing or damaged file. They raise
-    `TemporaryError` or `OutputPermissionError` for a file that can't be reached or read.
-
-    Attributes
-    ----------
-    work : Store
-        The directory, with the path or URL `address`.
-    attempt : str
-        Name of this start of the run; at the first start, the run's name. Files to publish are
-        written to a folder of this name, where no other attempt writes.
-
+    `TemporaryError` or `OutputPermissionError` for a file that can't be reached or read. Files to
+    publish are written to a folder of the `attempt`, where no other start of the run writes.
     """
 
     def __init__(self, work: Store | str | Path, attempt: str = ""):
@@ -124,10 +105,7 @@ class RunDirectory:
         return _plan(self.address)
 
     def planned(self) -> dict[str, Any]:
-        """Return the content of ``plan.json``: the plan, and checksums of converted input files.
-
-        `LostWorkError` if one of these files is missing or damaged.
-        """
+        """Return the content of ``plan.json``; `LostWorkError` for damaged converted files."""
         with self._whole(PLAN) as path:
             content = unsealed(read_regular(path), path)
         if content["staged"] != self._staged():
@@ -150,11 +128,8 @@ class RunDirectory:
         return self.output.below(f"{STORED}/{self.name}")
 
     def folder(self, kind: str) -> str:
-        """Return the folder, below `stored`, of the files of a kind that this attempt writes.
-
-        Results contain this path. Its name is ``first`` at the first attempt, so that the results
-        of uninterrupted runs are equal.
-        """
+        """Return the folder, below `stored`, of the files of a kind that this attempt writes."""
+        # Results contain this path; ``first`` makes the results of uninterrupted runs equal.
         return f"{'first' if self.attempt == self.name else self.attempt}/{kind}"
 
     def place(self, kind: str) -> Store:
@@ -174,10 +149,7 @@ class RunDirectory:
         return [name.removesuffix(".npz") for name in names if name.endswith(".npz")]
 
     def write(self, name: str, result: Result) -> None:
-        """Write a result; an existing one is kept.
-
-        ``<name>.npz`` is written after the large arrays, so an existing result is complete.
-        """
+        """Write a result, large arrays first; an existing one is kept."""
         if self.has(name):
             return
         large = {}
@@ -197,11 +169,9 @@ class RunDirectory:
             return Result(_content(arrays, "facts"), arrays)
 
     def read(self, name: str) -> Result:
-        """Return a copy of a result that several tasks need; its file is read once per process.
-
-        Copies, because read-only arrays would make numba compile every kernel twice. They keep the
-        memory layout: the order of a kernel's sums, and the last bits of an answer, depend on it.
-        """
+        """Return a copy of a result that several tasks need; its file is read once per process."""
+        # Read-only arrays would make numba compile every kernel twice. Copies keep the layout: the
+        # order of a kernel's sums, and the last bits of an answer, depend on it.
         kept = _result(self.address, name)
         arrays = {key: array.copy(order="K") for key, array in kept.arrays.items()}
         return Result(copy.deepcopy(kept.facts), arrays)
@@ -212,10 +182,7 @@ class RunDirectory:
             self.work.remove(_file(name))
 
     def map_large(self, name: str, key: str) -> np.ndarray:
-        """Return a large array of a result, mapped; its checksum is compared once per process.
-
-        If it differs, the result is removed.
-        """
+        """Return a large array of a result, mapped; its checksum is compared once per process."""
         expected = _large(self.address, name)[key]
         file = _large_file(name, key)
         with self._whole(file, of=name) as path:
@@ -246,11 +213,7 @@ class RunDirectory:
 
     @contextmanager
     def _whole(self, file: str, of: str | None = None) -> Iterator[Path]:
-        """Yield the local path of a file; remove the result to which a damaged file belongs.
-
-        `of` is the name of this result, for the file of a large array. A file that can't be reached
-        may be intact, so it is kept.
-        """
+        """Yield the local path of a file; remove the result (`of`) of a damaged file."""
         where = f"{self.address}/{file}"
         with self.reached(file):
             path = self.work.local(file)

@@ -36,11 +36,7 @@ class TaskCheckpoints:
         self._since = time.monotonic()
 
     def last(self, restore: Restore[Restored]) -> Restored | None:
-        """Return the state of the last usable checkpoint, built by `restore`, if there is one.
-
-        A checkpoint that is damaged, of another task or not accepted by `restore` is removed.
-        `TemporaryError` if a checkpoint can't be reached.
-        """
+        """Return the state of the last checkpoint that `restore` accepts, if any; remove others."""
         for name in reversed(self._run.names(self._folder)):
             try:
                 found = self._run.load(name)
@@ -169,10 +165,7 @@ class Steps:
 
 
 def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterator[int]:
-    """Yield the numbers below n in order, each once it and all before it are finished.
-
-    `finished` yields the `missing` numbers in any order.
-    """
+    """Yield the numbers below n in order, each once it and all before it are finished."""
     missing, reached = set(missing), 0
     for number in finished:
         missing.discard(number)

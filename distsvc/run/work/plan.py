@@ -60,48 +60,24 @@ StoredPoint = Annotated[np.ndarray, PlainValidator(_point), PlainSerializer(np.n
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan by which the driver and all workers read a table.
-
-    Attributes
-    ----------
-    partitions : list of (int, int)
-        Row ranges in table order, each the work of a task, with a file of labels.
-    block_rows : int
-        Rows in memory at a time.
-    missing : str
-        ``error``, ``drop`` or ``median``, or ``auto`` if missing values stay NaN.
-    unit : bool
-        Rows are divided by their lengths, so rows of zeros can't be used.
-    seed : int
-        Seed of the keys of the rows.
-    shift : ndarray of shape (d,), float64
-        A point near the data, subtracted before squares are summed; read-only.
-    output : OutputConfig
-        As in the job, with an absolute path or URL.
-    notes : list of str
-        Notes on storage, columns and categories, for the top of the page.
-
-    """
+    """Plan by which the driver and all workers read a table."""
 
     table: Table
-    partitions: list[Range]
-    block_rows: int
-    missing: str
-    unit: bool
-    seed: int
+    partitions: list[Range]  # in table order; each is a task with a file of labels
+    block_rows: int  # rows in memory at a time
+    missing: str  # ``error``, ``drop`` or ``median``, or ``auto`` if missing values stay NaN
+    unit: bool  # rows are divided by their lengths, so rows of zeros can't be used
+    seed: int  # of the keys of the rows
     pilot_rows: int
-    shift: StoredPoint
-    output: OutputConfig
-    notes: list[str]
+    shift: StoredPoint  # (d,): a point near the data, subtracted before squares are summed
+    output: OutputConfig  # with an absolute path or URL
+    notes: list[str]  # on storage, columns and categories
 
     @classmethod
     def of(
         cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
     ) -> Plan:
-        """Cut a table into partitions and count its categories; keep categories of `before`.
-
-        `EmptyInputError` if ``input.where`` leaves no row.
-        """
+        """Cut a table into partitions and count its categories; keep categories of `before`."""
         about = notes_on_columns(table) if job.input.columns is None else []
         table, notes = with_categories(table, cut(job, table), before, meter)
         d = len(table.columns)
@@ -127,10 +103,7 @@ class Plan:
         )
 
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
-        """Yield the blocks of a partition, without the rows that the policy drops.
-
-        `DataError` for infinity, and for NaN and rows of zeros if these can't be used.
-        """
+        """Yield the blocks of a partition, without the rows that the policy drops."""
         start, stop = self.partitions[number]
         shown, features = self.table.shown, self.table.features
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
@@ -146,11 +119,8 @@ STORED_PLAN = TypeAdapter(Plan)
 
 
 def cut(job: Job, table: Table) -> list[Range]:
-    """Return the partitions of a table; `DataError` if they are too many.
-
-    Partitions have about `partition_rows` rows, but at least a block, or a 64th of the table if
-    that is less: a file and a task for a few rows would cost more than the rows.
-    """
+    """Return the partitions of a table; `DataError` if they are too many."""
+    # At least a block, or a 64th of the table: a file and a task would cost more than a few rows.
     d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(LIMITS.partition_bytes // (8 * d), 1))
     rows = max(rows, min(choose_block_rows(d), table.n_rows // LIMITS.small_partitions))
@@ -168,11 +138,9 @@ def pilot_rows(n_columns: int) -> int:
 
 
 def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[Range]:
-    """Return row ranges that cover a table in order, of about `partition_rows` rows each.
-
-    Ranges end where storage units end; `extents` are the units' numbers of rows. Small units are
-    joined. A unit of more than twice `partition_rows` is cut evenly, and decoded several times.
-    """
+    """Return row ranges of about `partition_rows` rows each, which end where `extents` end."""
+    # Small units of storage are joined. A unit of more than twice `partition_rows` is cut evenly,
+    # and decoded several times.
     partitions: list[Range] = []
     start = stop = 0
     for rows in extents:
@@ -201,14 +169,9 @@ def with_categories(
     before: Sequence[Feature] = (),
     meter: Meter | None = None,
 ) -> tuple[Table, list[str]]:
-    """Return a table whose categories are counted, and notes on them.
-
-    The columns are read once, after ``input.where``. A category of the features `before` with the
-    same encoding is kept, so that both models know the same columns.
-
-    `DataError` if a column can't be read, has too many or too long values, or gets a feature with
-    the name of another column.
-    """
+    """Return a table whose categories are counted, and notes on them."""
+    # A category of the features `before` with the same encoding is kept, so that both models know
+    # the same columns.
     uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
     if not uncounted:
         return table, []
@@ -236,13 +199,8 @@ def with_categories(
 
 
 def unknown_values(table: Table, X: np.ndarray) -> list[str]:
-    """Return a warning for each category that has 50 points more of new or rare values.
-
-    The share in the first rows X (n, d) is compared with the model's.
-
-    Without it, numbers in a column that was text, or words of another language, would silently
-    become one cluster.
-    """
+    """Return a warning for each category that has 50 points more of new or rare values."""
+    # Otherwise numbers in a column that was text would silently become one cluster.
     notes = []
     for feature, places in placed(table.features):
         if isinstance(feature, Category):

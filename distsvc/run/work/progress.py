@@ -52,10 +52,7 @@ class Meter:
     def finished(
         self, rows: int = 0, worker_peak_mb: float = 0.0, compile_s: float = 0.0, **task: object
     ) -> None:
-        """Count a task: its rows, peak memory of its worker, and seconds of compilation.
-
-        `task` are fields for events: its partition, worker and attempt.
-        """
+        """Count a task: its rows, peak memory and compilation; `task` are fields of events."""
         self.done += 1
         self.rows += rows
         self.worker_peak_mb = max(self.worker_peak_mb, worker_peak_mb)
@@ -135,11 +132,7 @@ class Progress:
         LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
 
     def state(self) -> Doing:
-        """Return the state of the phase as JSON values; safe from any thread.
-
-        Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (UTC, ISO 8601) and
-        ``seconds_left``. Unknown values are None; between phases, all values are None.
-        """
+        """Return the state of the phase as JSON values; safe from any thread."""
         meter = self._meter
         names = {"phase": "name", "done": "done", "total": "total", "since": "since"}
         known: Doing = {key: getattr(meter, name, None) for key, name in names.items()}
@@ -182,10 +175,8 @@ class Progress:
 
 
 def peak_memory_mb() -> float:
-    """Return the peak resident size of this process, in MB.
-
-    On Linux, `ru_maxrss` is inherited from the parent process, so ``VmHWM`` is read.
-    """
+    """Return the peak resident size of this process, in MB."""
+    # On Linux, `ru_maxrss` is inherited from the parent process.
     found = _status_mb("VmHWM")
     if found is not None:
         return found

@@ -20,23 +20,12 @@ class ClusterAddress:
 
 @dataclass(frozen=True)
 class Start:
-    """Permissions of a run to replace and to skip.
+    """Permissions of a run to replace and to skip."""
 
-    Attributes
-    ----------
-    overwrite : bool
-        Replace another result at the output.
-    fresh : bool
-        Start over instead of resuming an interrupted run.
-    skip_missing, skip_empty : bool
-        Raise `SkippedError` for an input that is not ready yet, or has no rows.
-
-    """
-
-    overwrite: bool = False
-    fresh: bool = False
-    skip_missing: bool = False
-    skip_empty: bool = False
+    overwrite: bool = False  # replace another result at the output
+    fresh: bool = False  # start over instead of resuming an interrupted run
+    skip_missing: bool = False  # raise `SkippedError` for an input that is not ready yet
+    skip_empty: bool = False  # raise `SkippedError` for an input without rows
 
 
 class Display(NamedTuple):
