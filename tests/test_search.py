@@ -18,17 +18,18 @@ WEIGHTS = [
     (pattern.replace("\\/", "/"), float(weight))
     for pattern, weight in re.findall(r"\[/(\^.*)/, ([\d.]+)\]", SCORER)
 ]
-SATURATION, SYNONYM_WEIGHT = (
+SATURATION, SYNONYM_WEIGHT, STEM_LENGTH = (
     float(re.search(rf"const {name} = ([\d.]+);", SCORER)[1])
-    for name in ("SATURATION", "SYNONYM_WEIGHT")
+    for name in ("SATURATION", "SYNONYM_WEIGHT", "STEM_LENGTH")
 )
-STOPWORDS = {"a", "the", "of", "to", "in", "by", "with", "for", "and", "is", "how", "do", "i", "my"}
+FILLERS = set(re.findall("[a-z]+", re.search(r"FILLERS = .*?\n(.*?)\.split", SCORER, re.S)[1]))
+STOPWORDS = set(re.findall(r"\w+", "a the of to in by with for and is it how do i my what should"))
 PAGES = {
-    "guide/columns": ["exclude a column", "skewed"],
+    "guide/columns": ["exclude a column", "skewed", "normalize data"],
     "guide/python": ["Jupyter", "DataFrame"],
     "operate/hooks": ["Slack", "email alert"],
     "choose/when-not": ["GPU", "time series"],
-    "guide/clusters": ["number of clusters", "too many clusters"],
+    "guide/clusters": ["number of clusters", "too many clusters", "merge clusters"],
     "guide/outliers": ["outliers", "outlier threshold"],
     "guide/reasons": ["reasons", "feature importance"],
     "operate/object-stores": ["S3", "credentials"],
@@ -36,7 +37,7 @@ PAGES = {
     "guide/inputs": ["CSV", "Zarr"],
     "operate/deploy": ["Airflow", "Kubernetes"],
     "operate/exit-codes": ["exit code"],
-    "operate/interruptions": ["interrupted", "resume"],
+    "operate/interruptions": ["interrupted", "resume", "job stopped halfway"],
     "nights/backfill": ["backfill"],
     "nights/history": ["rollback", "undo"],
     "nights/index": ["drift", "ids of clusters"],
@@ -50,7 +51,10 @@ PAGES = {
     "nights/checks": ["held back", "publish a candidate"],
     "guide/how-sure": ["confidence", "membership"],
     "nights/retention": ["delete old runs", "remove old results"],
-    "walks/embeddings": ["embeddings"],
+    "walks/embeddings": ["embeddings", "images"],
+    "choose/algorithms": ["kmeans", "what algorithm should I use"],
+    "performance/index": ["slow", "how long will it take"],
+    "evaluation/index": ["how accurate is it"],
     "operate/messages": ["error messages"],
     "reference/job-file": ["configuration file"],
     "how/glossary": ["glossary of terms"],
@@ -73,14 +77,21 @@ def stem(word: str) -> str:
     return re.sub(r"(ions?|ing|ed|es|s|d|e|ly)$", "", word) if len(word) > 4 else word
 
 
-def words(text: str) -> list[str]:
-    return [stem(word) for word in re.findall(r"\w+", text.lower()) if word not in STOPWORDS]
+def words(text: str, fillers: set[str] = frozenset()) -> list[str]:
+    found = [*re.findall(r"\w+", text.lower()), *search.compounds(text.lower())]
+    found = [word for word in found if word not in STOPWORDS]
+    telling = [word for word in found if word not in fillers]
+    return [stem(word) for word in telling or found]
 
 
-def sections(text: str) -> list[tuple[list[str], list[str]]]:
-    """Return the words of the heading and of the text of each section of a page."""
-    parts = re.split(r"(?m)^#+ (.*)$", text)[1:]
-    return [(words(head), words(body)) for head, body in zip(parts[::2], parts[1::2], strict=True)]
+def sections(text: str) -> list[search.Place]:
+    """Return the words of each section of a page; the first has the title."""
+    title, first, *parts = re.split(r"(?m)^#+ (.*)$", text)[1:]
+    later = zip(parts[::2], parts[1::2], strict=True)
+    return [
+        search.Place(words(title), [], words(first)),
+        *(search.Place([], words(head), words(body)) for head, body in later),
+    ]
 
 
 SECTIONS = {
@@ -93,15 +104,18 @@ INDEXES = [(len(places), search.frequencies(places)) for places in PLACES]
 SYNONYMS = search.synonyms(stem)
 
 
-def is_part(one: str, other: str) -> bool:
+def is_alike(one: str, other: str, is_known: bool) -> bool:
     short, long = sorted((one, other), key=len)
+    if is_known:
+        return len(short) >= STEM_LENGTH and long.startswith(short)
     return short in long if len(short) > 3 else len(short) > 2 and long.startswith(short)
 
 
 def scores_of_word(word: str, n_places: int, frequencies: dict) -> dict[str, float]:
-    stems = [(word, 1.0), *((other, SYNONYM_WEIGHT) for other in SYNONYMS.get(word, []))]
-    if len(stems) == 1 and word not in frequencies:
-        stems += [(one, SYNONYM_WEIGHT) for one in frequencies if is_part(one, word)]
+    synonyms = SYNONYMS.get(word, [])
+    is_known = bool(synonyms) or word in frequencies
+    alike = [one for one in frequencies if one != word and is_alike(one, word, is_known)]
+    stems = [(word, 1.0), *((one, SYNONYM_WEIGHT) for one in [*synonyms, *alike])]
     best = defaultdict(float)
     for one, weight in stems:
         found = frequencies.get(one, {})
@@ -114,7 +128,7 @@ def scores_of_word(word: str, n_places: int, frequencies: dict) -> dict[str, flo
 
 def scores(query: str, index: tuple[int, dict]) -> dict[str, float]:
     sums = defaultdict(float)
-    for word in dict.fromkeys(words(query)):
+    for word in dict.fromkeys(words(query, FILLERS)):
         for place, score in scores_of_word(word, *index).items():
             sums[place] += score
     return sums

@@ -7,10 +7,11 @@ are written beside it, as `_static/frequencies.js`, with the synonyms of `docs/s
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -18,45 +19,50 @@ if TYPE_CHECKING:
 
 SYNONYMS = Path(__file__).parents[1] / "static" / "synonyms.txt"
 FILE = "frequencies.js"
+TITLE_WEIGHT = 20
+"""Weight of a word in the title of a page, in occurrences in the text."""
 HEADING_WEIGHT = 12
-"""Weight of a word in a heading, in occurrences in the text."""
-LENGTH_WEIGHT = 0.5
+"""Weight of a word in any other heading, in occurrences in the text."""
+LENGTH_WEIGHT = 0.75
 """Share of the excess length of a place that divides its frequencies: b of BM25."""
 
 Words = list[str]
 
 
-def frequencies(places: Mapping[str, tuple[Words, Words]]) -> dict[str, dict[str, float]]:
-    """Return for each word the places that have it, with its weighted frequency there.
+class Place(NamedTuple):
+    """The words of a page or a section."""
 
-    Parameters
-    ----------
-    places : dict
-        For each page or section the words of its headings, and the words of its text.
+    title: Words
+    """Title of a page; empty for its later sections."""
+    headings: Words
+    text: Words
 
-    """
-    mean = sum(len(text) for _, text in places.values()) / len(places)
+
+def frequencies(places: Mapping[str, Place]) -> dict[str, dict[str, float]]:
+    """Return for each word the places that have it, with its weighted frequency there."""
+    mean = sum(len(place.text) for place in places.values()) / len(places)
     found: dict[str, dict[str, float]] = defaultdict(dict)
-    for place, (headings, text) in places.items():
+    for place, (title, headings, text) in places.items():
         counts = Counter(text)
-        counts.update({word: HEADING_WEIGHT * n for word, n in Counter(headings).items()})
+        for weight, words in ((TITLE_WEIGHT, title), (HEADING_WEIGHT, headings)):
+            counts.update({word: weight * n for word, n in Counter(words).items()})
         excess = max(0.0, len(text) / mean - 1)  # a list of links is no better for being short
         for word, count in counts.items():
             found[word][place] = round(count / (1 + LENGTH_WEIGHT * excess), 2)
     return dict(found)
 
 
-def pages_of(sections: Mapping[str, tuple[Words, Words]]) -> dict[str, tuple[Words, Words]]:
-    """Return the words of pages, from those of their sections (`page#anchor`)."""
-    found: dict[str, tuple[Words, Words]] = {}
-    for place, (heading, text) in sections.items():
-        headings, texts = found.setdefault(place.partition("#")[0], ([], []))
-        headings += heading
-        texts += text
+def pages_of(sections: Mapping[str, Place]) -> dict[str, Place]:
+    """Return the words of pages, from the words of their sections (`page#anchor`)."""
+    found: dict[str, Place] = {}
+    for place, section in sections.items():
+        page = found.setdefault(place.partition("#")[0], Place([], [], []))
+        for words, more in zip(page, section, strict=True):
+            words += more
     return found
 
 
-def numbered(places: Mapping[str, tuple[Words, Words]]) -> dict[str, Any]:
+def numbered(places: Mapping[str, Place]) -> dict[str, Any]:
     """Return the names of places, and the frequencies by their numbers, which take less space."""
     numbers = {place: n for n, place in enumerate(places)}
     words = {
@@ -74,6 +80,11 @@ def synonyms(stem: Callable[[str], str]) -> dict[str, Words]:
         for one in stems:
             found[one] |= stems - {one}
     return {one: sorted(others) for one, others in sorted(found.items())}
+
+
+def compounds(text: str) -> Words:
+    """Return each word with a hyphen as one word: kmeans for k-means."""
+    return ["".join(parts) for parts in re.findall(r"\b(\w+)-(\w+)\b", text)]
 
 
 def text_of(section: nodes.section) -> str:
@@ -94,15 +105,16 @@ def write(app: Sphinx, error: Exception | None) -> None:
     language = SearchEnglish({})
 
     def stems(text: str) -> Words:
-        words = [word.lower() for word in language.split(text)]
+        words = [word.lower() for word in [*language.split(text), *compounds(text)]]
         return [language.stem(word) for word in words if word not in language.stopwords]
 
     sections, headings = {}, {}
     for page in sorted(app.env.found_docs):
-        for section in app.env.get_doctree(page).findall(nodes.section):
+        for number, section in enumerate(app.env.get_doctree(page).findall(nodes.section)):
             place = f"{page}#{section['ids'][0]}"
             headings[place] = section[0].astext()
-            sections[place] = stems(headings[place]), stems(text_of(section))
+            heading, text = stems(headings[place]), stems(text_of(section))
+            sections[place] = Place([], heading, text) if number else Place(heading, [], text)
     content = {
         "pages": numbered(pages_of(sections)),
         "sections": numbered(sections),

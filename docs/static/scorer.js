@@ -2,9 +2,16 @@
 
    A page's score is that of all its text and that of its best section, to which the result leads.
    FREQUENCIES is written by docs/extensions/search.py. */
-const SATURATION = 2; /* frequency at which a word has half of its highest score: k1 */
-const SYNONYM_WEIGHT = 0.4; /* weight of synonyms, and of words alike for an unknown word */
+const SATURATION = 3; /* frequency at which a word has half of its highest score: k1 */
+const SYNONYM_WEIGHT = 0.5; /* weight of synonyms, and of words alike */
+const STEM_LENGTH = 5; /* letters from which a word is alike to a longer one that begins with it */
+const FILLERS = new Set( /* words that are left out of a query that has others */
+  ("can data dataset get getting got give help just keep like long make makes mean means much " +
+   "many need one please really said say says show tell thing things use used using want way " +
+   "work works").split(" "),
+);
 const PAGE_WEIGHTS = [
+  [/^(evaluation|performance)\/index\b/, 0.8],
   [/^walks\b/, 0.7],
   [/^reference\/(commands|job-file)\b/, 0.8],
   [/^(design|evaluation|performance|contribute|references)\b/, 0.3],
@@ -13,18 +20,21 @@ const PAGE_WEIGHTS = [
 ];
 const weightOf = (page) => PAGE_WEIGHTS.find(([pages]) => pages.test(page))?.[1] ?? 1;
 
-/* Whether one of two words begins the other or, from four letters on, is within it. */
-const isPart = (one, other) => {
+/* Whether one of two words begins the other. For an unknown word three letters are enough, and
+   from four letters on it may be within the other. */
+const isAlike = (one, other, isKnown) => {
   const [short, long] = one.length < other.length ? [one, other] : [other, one];
+  if (isKnown) return short.length >= STEM_LENGTH && long.startsWith(short);
   return short.length > 3 ? long.includes(short) : short.length > 2 && long.startsWith(short);
 };
 
 /* Score of each place by one word of the query: the best of its stem and of those alike. */
 const scoresOfWord = (word, { places, words }) => {
-  const stems = [[word, 1]];
-  for (const stem of FREQUENCIES.synonyms[word] ?? []) stems.push([stem, SYNONYM_WEIGHT]);
-  if (stems.length === 1 && !(word in words))
-    for (const stem in words) if (isPart(stem, word)) stems.push([stem, SYNONYM_WEIGHT]);
+  const synonyms = FREQUENCIES.synonyms[word] ?? [];
+  const isKnown = synonyms.length > 0 || word in words;
+  const stems = [[word, 1], ...synonyms.map((stem) => [stem, SYNONYM_WEIGHT])];
+  for (const stem in words)
+    if (stem !== word && isAlike(stem, word, isKnown)) stems.push([stem, SYNONYM_WEIGHT]);
   const best = new Map();
   for (const [stem, weight] of stems) {
     const found = Object.entries(words[stem] ?? {});
@@ -46,11 +56,16 @@ const scoresOfQuery = (query, index) => {
   return sums;
 };
 
-/* The stems of a query; unlike Sphinx's, numbers such as exit codes are among them. */
+/* The stems of a query; unlike Sphinx's, numbers such as exit codes are among them. A word with a
+   hyphen is one word as well: kmeans for k-means. */
 const stemsOf = (query) => {
   const stemmer = new Stemmer();
-  const words = splitQuery(query.toLowerCase()).filter((word) => !stopwords.has(word));
-  return new Set(words.map((word) => stemmer.stemWord(word)));
+  const parts = splitQuery(query.toLowerCase());
+  const compounds = query.toLowerCase().match(/\w+-\w+/g) ?? [];
+  const joined = compounds.map((word) => word.replace("-", ""));
+  const words = [...parts, ...joined].filter((word) => !stopwords.has(word));
+  const telling = words.filter((word) => !FILLERS.has(word));
+  return new Set((telling.length ? telling : words).map((word) => stemmer.stemWord(word)));
 };
 
 const searchOfSphinx = Search._performSearch;
