@@ -251,6 +251,7 @@ class SeparatingColumn:
     column: str
     pairs: list[tuple[int, int]]  # ids of the clusters
     separates_all: bool = False  # `pairs` has every pair of clusters
+    has_levels: bool = False  # the column is a flag or a category
     may_be_code: bool = False  # all values are whole numbers
 
     @property
@@ -266,15 +267,16 @@ class SeparatingColumn:
 
     @property
     def note(self) -> str:
-        """The clause as a sentence, with the options that help."""
+        """The clause as a sentence, with the option for levels or for codes."""
         words = (
             self.clause.replace("they", "the clusters", 1) if self.separates_all else self.clause
         )
-        option = shlex.join(["--exclude", self.column])
-        note = f"{words[0].upper()}{words[1:]}. To ignore it: {option}"
+        note = f"{words[0].upper()}{words[1:]}"
+        if self.has_levels:  # a gap between numbers is evidence of clusters, a level is not
+            return f"{note}. To ignore it: {shlex.join(['--exclude', self.column])}"
         if self.may_be_code:
             kind = shlex.join(["--set", f"columns.{self.column}=category"])
-            note += f"; for codes without an order: {kind}"
+            return f"{note}. If its values are codes without an order: {kind}"
         return note
 
 
@@ -315,7 +317,9 @@ def separating_columns(
             k = len(numbers)
             all_pairs = 2 * len(pairs) == k * (k - 1)
             may_be_code = isinstance(feature, Numeric) and usual is None and _are_whole(rows, own)
-            found.append(SeparatingColumn(feature.column, named, all_pairs, may_be_code))
+            found.append(
+                SeparatingColumn(feature.column, named, all_pairs, usual is not None, may_be_code)
+            )
     return found
 
 

@@ -201,13 +201,13 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
     (one,) = found(*rows(2 * y + flag, x=x, region=region, noise=noise, more=more))
     assert one.clause == "3 pairs of clusters differ only in region"
     assert one.note == (
-        "3 pairs of clusters differ only in region. To ignore it: --exclude region; for codes "
-        "without an order: --set columns.region=category"
+        "3 pairs of clusters differ only in region. If its values are codes without an order: "
+        "--set columns.region=category"
     )
     amount = region + 0.5
     (one,) = found(*rows(flag.astype(int), x=x, amount=amount, noise=noise, more=noise**3))
     assert one.clause == "they differ only in amount"
-    assert one.note == "The clusters differ only in amount. To ignore it: --exclude amount"
+    assert one.note == "The clusters differ only in amount"
 
 
 def test_numbers_need_several_features_and_separate_ranges(planted_flag):
