@@ -119,14 +119,6 @@ def test_more_rows_drop_the_attributes(fitted, X, name):
     assert len(set(model.cut(2, X).tolist())) <= 2
 
 
-def test_a_relabelled_model_has_the_attributes_of_its_labels(X):
-    model = SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0).fit(X)
-    before = model.probabilities_
-    model.relabel(X, noise=True)
-    assert (model.probabilities_[model.labels_ == -1] == 0.0).all()
-    assert (before > 0.0).all()
-
-
 @pytest.mark.parametrize("name", CUT)
 def test_a_cut_is_the_same_for_given_rows(fitted, X, name):
     model = fitted[name]

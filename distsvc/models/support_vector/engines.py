@@ -9,24 +9,12 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 EitherEngine = LevelTreeEngine | BoundaryEngine
 
-LABELLING_PARAMETERS = (
-    "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
-    "noise",
-)  # fmt: skip
-"""Parameters that can change after training."""
-
 
 def engine_for(parameters: Given, seed: int) -> EitherEngine:
     """Return the engine for the parameters of `SupportVectorClustering`, by name.
 
     ``labelling="auto"`` is the level tree if a number of clusters or a list of gammas is given, or
     if gamma is "auto" and the solver ``bsgd``.
-
-    Raises
-    ------
-    ParameterError
-        A parameter is out of range, or does not fit another.
-
     """
     check_parameters("support-vector", parameters)
     given = Parameters.of(parameters)
@@ -41,14 +29,7 @@ def engine_for(parameters: Given, seed: int) -> EitherEngine:
 
 
 def engine_for_blocks(parameters: Given, seed: int) -> BoundaryEngine:
-    """Return the engine for a stream of blocks, which labels by equilibria.
-
-    Raises
-    ------
-    ParameterError
-        As `engine_for`, or the parameters need all rows at once.
-
-    """
+    """Return the engine for a stream of blocks, which labels by equilibria."""
     check_parameters("support-vector", parameters)
     check_streams(parameters)
     return BoundaryEngine(Parameters.of(parameters), seed)

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from numbers import Real
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import ParameterError
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import (
+    COUNT,
     IN_MEMORY,
     Assignment,
     Effort,
@@ -37,8 +39,6 @@ from distsvc.job.parameters import (
     Solver,
     Stopping,
     Variant,
-    check_parameters,
-    choice,
 )
 from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, map_rows
 from distsvc.models.bases.phases import Phases
@@ -48,16 +48,10 @@ from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import map_blocks
-from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
-from distsvc.models.support_vector.engines import (
-    LABELLING_PARAMETERS,
-    EitherEngine,
-    engine_for,
-    engine_for_blocks,
-)
-from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
+from distsvc.models.support_vector.engines import EitherEngine, engine_for, engine_for_blocks
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 FIT_ATTRIBUTES = (
     "seconds_", "tree_", "agreement_", "candidates_", "_rows", "epsilon_", "n_boundary_",
@@ -343,7 +337,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         engine.find_clusters([(rows, keys)])
         phases.ended("clusters")
         self._begin(engine)
-        self.labels_ = self._labels_of(rows)
+        labels = map_blocks(engine.labels, rows, self.n_jobs)
+        self.labels_ = self._with_noise(labels, rows)
         self._hold_rows(engine.centred(X))
         phases.ended("labels")
         self._take_fit(started, trained)
@@ -379,58 +374,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         self._take_decision()
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
-
-    def relabel(self, X: TableLike, **parameters: Any) -> SupportVectorClustering:
-        """Cluster the rows of `fit` again with the trained model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows of `fit`.
-        **parameters
-            Changed parameters of the labelling: ``labelling`` (not the level tree), ``bridging``,
-            ``segment_samples``, ``boundary_size``, ``ball_radius``, ``merge_radius`` or ``noise``.
-
-        Returns
-        -------
-        self : SupportVectorClustering
-            The estimator, as after `fit` with these parameters.
-
-        Raises
-        ------
-        ValueError
-            For other parameters, or a level tree.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
-        >>> model.relabel(X, bridging=False).n_clusters_ >= 2
-        True
-
-        """
-        check_is_fitted(self, "labels_")
-        for name in parameters:
-            choice(*LABELLING_PARAMETERS).check("a parameter of relabel", name)
-        engine = self._engine
-        if isinstance(engine, LevelTreeEngine) or parameters.get("labelling") == "level-tree":
-            raise ValueError("relabel does not support the level tree; use cut")
-        check_parameters("support-vector", self.get_params() | parameters)
-        self.set_params(**parameters)
-        rows = self._seen(X)
-        started = perf_counter()
-        engine.parameters, engine.n_jobs = Parameters.of(self.get_params()), self.n_jobs
-        keys = sampling.row_keys(engine.seed, np.arange(len(rows)))
-        engine.find_clusters([(rows, keys)])
-        self._take_clusters()
-        self._forget_rows()
-        self.labels_ = self._labels_of(rows)
-        self._count_clusters()
-        self._hold_rows(rows)
-        self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
-        return self
 
     def _add_block(self, X: TableLike) -> None:
         held = getattr(self, "_engine", None)
@@ -499,7 +442,13 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         """
         check_is_fitted(self, "tree_")
         assert isinstance(self._engine, LevelTreeEngine)
-        check_cut(n_clusters, level, significance)
+        if sum(value is not None for value in (n_clusters, level, significance)) != 1:
+            raise ValueError("give exactly one of n_clusters, level and significance")
+        if n_clusters is not None:
+            COUNT.check("n_clusters", n_clusters)
+        for name, value in (("level", level), ("significance", significance)):
+            if value is not None and not (isinstance(value, Real) and value == value):
+                raise ValueError(f"{name} must be a number, found {value!r}")
         if X is not None:
             rows = self._seen(X)
         elif self._rows is not None:
@@ -528,11 +477,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         self.n_clusters_ = engine.rule.n_clusters
         self.equilibria_ = engine.original(engine.equilibria)
         self.equilibrium_labels_ = engine.equilibrium_labels
-        if isinstance(engine, BoundaryEngine):
-            for name in ("epsilon_", "n_boundary_"):
-                self.__dict__.pop(name, None)
-            if engine.parameters.labelling not in IN_MEMORY:
-                self.epsilon_, self.n_boundary_ = engine.epsilon, engine.boundary.n_rows
+        if isinstance(engine, BoundaryEngine) and engine.parameters.labelling not in IN_MEMORY:
+            self.epsilon_, self.n_boundary_ = engine.epsilon, engine.boundary.n_rows
         if isinstance(engine, LevelTreeEngine):
             answer = engine.levels.answer
             self.tree_ = engine.levels.tree
@@ -552,10 +498,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     def _values(self, column: str) -> Values:
         engine, least = self._engine, -SEGMENT_TOLERANCE if self.noise else -np.inf
         return Values(engine.rule, engine.centre, column, least)
-
-    def _labels_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of rows (n, q) in the engine's coordinates."""
-        return self._with_noise(map_blocks(self._engine.labels, rows, self.n_jobs), rows)
 
     def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return labels (n,) int32; with `noise`, -1 if the value of a row (n, q) is below 0."""

@@ -8,7 +8,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import OneClassSVM
 
 from distsvc import SupportVectorClustering
-from tests.quiet_fits import quietly
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
 
@@ -131,40 +130,3 @@ def test_support_vectors_on_the_boundary_are_not_noise():
 
 
 # --- what is reported and refused
-
-
-@pytest.mark.parametrize(
-    ("labelling", "changed"),
-    [
-        ("equilibria", {"bridging": False}),
-        ("balls", {"ball_radius": 0.9, "merge_radius": 0.5}),
-        ("complete-graph", {"noise": True}),
-        ("equilibria", {"labelling": "complete-graph"}),
-    ],
-)
-def test_relabel_equals_a_new_fit(labelling, changed):
-    X = make_moons(300, noise=0.08, random_state=0)[0]
-    given = {"gamma": 6.0, "nu": 0.1, "labelling": labelling, "random_state": 0}
-    model = quietly(SupportVectorClustering(**given), X)
-    training = model.seconds_["training"]
-    again = model.relabel(X, **changed)
-    assert again is model
-    assert model.seconds_["training"] == training
-    anew = quietly(SupportVectorClustering(**given | changed), X)
-    np.testing.assert_array_equal(model.labels_, anew.labels_)
-    assert model.n_clusters_ == anew.n_clusters_
-    assert model.get_params() == anew.get_params()
-
-
-def test_relabel_rejects_other_parameters_and_level_trees():
-    X = make_moons(100, noise=0.05, random_state=0)[0]
-    model = quietly(SupportVectorClustering(4.0, nu=0.1, random_state=0), X)
-    with pytest.raises(ValueError, match=r"a parameter of relabel must be one of .* found 'gamma'"):
-        model.relabel(X, gamma=2.0)
-    with pytest.raises(ValueError, match="ball_radius must be"):
-        model.relabel(X, ball_radius=-1.0)
-    with pytest.raises(ValueError, match="use cut"):
-        model.relabel(X, labelling="level-tree")
-    tree = quietly(SupportVectorClustering(effort="fast", random_state=0), X)
-    with pytest.raises(ValueError, match="use cut"):
-        tree.relabel(X, noise=True)
