@@ -68,46 +68,24 @@ VIEW_WORDS = {
 
 @dataclass
 class PartitionProposal:
-    """A partition of the pilot's first rows that one view proposes.
+    """A partition of the pilot's first m rows that one view proposes.
 
-    Attributes
-    ----------
-    view : str
-        As in `distsvc.models.automatic.views.ViewAnswer`.
-    labels : ndarray of shape (m,), int
-        Clusters of the rows.
-    drawn : ndarray of shape (m,), int
-        Clusters drawn at random from the rows' posteriors. Populations are fitted to these: the
-        most probable clusters would cut off tails where clusters overlap. Equal to `labels` for
-        the graph, which has no posteriors.
-    make : callable
-        Returns the rule of the partition.
-    levels : LevelSets or None
-        Level sets of the level tree, if one made the partition.
-    quality : Quality
-        Set by `describe`.
-    support : float
-        Share of the models, or of the runs of k-means, that find the partition.
-    found_again : float
-        Agreement of a mixture's partition with those from halves of the rows; 1 for others.
-    chance : float
-        Estimated probability that another sample gives the same answer. Set by `decide`.
-
+    Populations are fitted to the drawn clusters: the most probable ones would cut off tails where
+    clusters overlap.
     """
 
-    view: str
-    labels: np.ndarray
-    drawn: np.ndarray
+    view: str  # `LEVEL_TREE`, `GRAPH`, `CENTRES` or `MIXTURE`
+    labels: np.ndarray  # (m,) int: clusters of the rows
+    drawn: np.ndarray  # (m,) int: drawn from the rows' posteriors; `labels` if there are none
     make: Callable[[], Rule]
-    levels: LevelSets | None = None
-    quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))
-    support: float = 1.0
-    found_again: float = 1.0
-    chance: float = 0.0
+    levels: LevelSets | None = None  # of the level tree, if one made the partition
+    quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))  # set by `describe`
+    support: float = 1.0  # share of the models, or of the runs of k-means, that find it
+    found_again: float = 1.0  # agreement of a mixture's partition with those from halves of rows
+    chance: float = 0.0  # probability that another sample gives this answer; set by `decide`
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters with rows."""
         return len(np.unique(self.labels))
 
     def describe(self, rows: PopulationRows) -> None:
@@ -133,22 +111,11 @@ class Mixtures:
 
 @dataclass(frozen=True)
 class ViewDecision:
-    """The chosen proposal, with all proposals.
-
-    Attributes
-    ----------
-    best : PartitionProposal
-        The chosen proposal.
-    proposals : list of PartitionProposal
-        All proposals, the most probable answers of another sample first.
-    followed : bool
-        Whether the previous run's answer was kept.
-
-    """
+    """The chosen proposal, and all proposals, the most probable first."""
 
     best: PartitionProposal
     proposals: list[PartitionProposal]
-    followed: bool
+    followed: bool  # whether the previous run's answer was kept
 
     @property
     def alternative(self) -> PartitionProposal | None:
@@ -210,24 +177,10 @@ def mixture_proposals(
     left out; with `n_clusters` only if others are left. Without `n_clusters`, partitions that
     halves of the rows do not find again are left out, too.
 
-    Parameters
-    ----------
-    rows : MixtureRows
-        The pilot's n rows, draws.
-    latent : ndarray of shape (n, r), float
-        The same rows as continuous variables, for starts by k-means.
-    row_numbers : ndarray of shape (n,), int64
-        Numbers of the rows in the table, from which their random numbers follow.
-    n_clusters : int or None
-        Number of clusters; None to propose several numbers.
-    n_jobs : int or None
-        Threads; they change no result.
-    make_rule : callable
-        ``make_rule(mixture, cluster, labels)`` returns a rule, given the clusters (K,) of the
-        mixture's components and the labels (n,) of the rows.
-    start : MixtureStart or None
-        The previous run's answer, from which one more mixture starts.
-
+    `rows` are draws, and `latent` (n, r) the same rows as continuous variables, for starts by
+    k-means. Random numbers follow from `row_numbers` (n,) int64, the rows' numbers in the table.
+    ``make_rule(mixture, cluster, labels)`` returns a rule from the clusters (K,) of the mixture's
+    components and the labels (n,) of the rows. One more mixture starts from the previous answer.
     """
     m = min(len(rows), DECISION_ROWS)
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
@@ -302,7 +255,6 @@ def _agreement_of_halves(
     Rand index with a proposal, averaged over both halves.
     """
     prior = Prior.of(rows)
-
     order = np.argsort(keyed_uniforms(row_numbers[: len(rows)], HALVES))
 
     def nearest(first: int) -> np.ndarray:
@@ -389,20 +341,10 @@ def decide(
 ) -> ViewDecision:
     """Return the decision among all proposals, all of which are described.
 
-    Parameters
-    ----------
-    mixtures : Mixtures
-    trees : sequence of PartitionProposal
-        Partitions by the graph's level tree, and by the previous run's landmarks.
-    row_numbers : ndarray of shape (n,), int64
-        Numbers of the pilot's rows in the table, from which their random signs follow.
-    n_clusters : int or None
-        Number of clusters; if given, one cluster is a proposal only if there is no other.
-    before : ndarray of shape (m,) or None
-        Labels of the pilot's rows in the previous run's answer.
-    everything : callable
-        Returns all rows of the pilot as populations see them.
-
+    `trees` are partitions by the graph's level tree, and by the previous run's landmarks. Random
+    signs follow from the numbers `row_numbers` (n,) int64 of the pilot's rows. With `n_clusters`,
+    one cluster is a proposal only if there is no other. `before` (m,) are the rows' labels in the
+    previous answer. ``everything()`` returns all rows of the pilot as populations see them.
     """
     m = len(mixtures.one.labels)
     one, proposals = mixtures.one, [*trees, *mixtures.proposals]

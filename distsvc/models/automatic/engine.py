@@ -81,14 +81,11 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
         one_length = float(np.ptp(squares)) <= SAME_LENGTH * variance
         if one_length or X.shape[1] > MAX_MODELLED:
             return True
-        return X.shape[1] > MAX_MIXED and _are_signals(X)
+        if X.shape[1] <= MAX_MIXED:
+            return False
+        axes, share = components_above_noise(X)
+        return len(axes) > FLAT and share > MOST_OF_VARIANCE
     return any(len(np.unique(x)) > MOST_LEVELS for x in X.T)
-
-
-def _are_signals(X: np.ndarray) -> bool:
-    """Whether more than `FLAT` components above noise have most variance of rows X (m, d)."""
-    axes, share = components_above_noise(X)
-    return len(axes) > FLAT and share > MOST_OF_VARIANCE
 
 
 class AutomaticEngine(Engine):
@@ -124,8 +121,7 @@ class AutomaticEngine(Engine):
     def go_on_from(self, previous: PreviousAnswer) -> None:
         """Prefer the previous run's answer."""
         self.before = previous
-        self.levels.go_on_from(previous.labels)
-        self.graph.before = previous.labels
+        self.levels.before = self.graph.before = previous.labels
         self.levels.follow = False  # `choose` decides it after comparing both trees
 
     def model_columns(
@@ -234,7 +230,6 @@ class AutomaticEngine(Engine):
         return self.graph.numbers(levels) if self.answer.view == GRAPH else None
 
     def fitted_facts(self) -> Facts:
-        """Return results of the chosen fit for its report."""
         answer = self.answer
         facts: Facts = {}
         if answer.levels is not None:

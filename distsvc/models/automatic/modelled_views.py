@@ -40,23 +40,12 @@ It is lower than `graph.engine.GRAPH_STANDING`, because `decide` compares the pr
 
 @dataclass(frozen=True)
 class ModelledRows:
-    """Pilot rows, prepared by the models of their columns.
-
-    Attributes
-    ----------
-    columns : ColumnModel
-    row_numbers : ndarray of shape (m,), int64
-    mixed : MixtureRows
-        Draws of the numbers, and levels of the categories.
-    scales : tuple of ScaledNumbers
-        The numbers as mapped and, unless they are components, as stored; missing ones are filled.
-
-    """
+    """Pilot rows, prepared by the models of their columns."""
 
     columns: ColumnModel
-    row_numbers: np.ndarray
-    mixed: MixtureRows
-    scales: tuple[ScaledNumbers, ...]
+    row_numbers: np.ndarray  # (m,) int64
+    mixed: MixtureRows  # draws of the numbers, and levels of the categories
+    scales: tuple[ScaledNumbers, ...]  # as mapped and, unless components, as stored; without gaps
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
@@ -118,7 +107,6 @@ class ModelledViews(Views):
         self.compared = rows.populations(min(len(pilot), DECISION_ROWS), graph.n_jobs)
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
-        """Return the answer."""
         decision = self._decision(n_clusters)
         best, notes = decision.best, []
         if best.n_clusters > 1 and best.levels is not None:
@@ -144,8 +132,7 @@ class ModelledViews(Views):
     def mixtures(self, n_clusters: int | None) -> Mixtures:
         """Return the described proposals of mixtures, cached; they need no graph."""
         if n_clusters not in self._mixtures:
-            start = None
-            before = self.before
+            start, before = None, self.before
             if before is not None and n_clusters is None and not before.by_landmarks:
                 first = self.rows.mixed.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
                 start = before.start(first, self.rows.columns)

@@ -15,50 +15,22 @@ from distsvc.models.rules.rule import Rule
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """The start of EM from the previous run's answer.
+    """Start of EM from the previous run's answer."""
 
-    Attributes
-    ----------
-    posterior : ndarray of shape (n, K), float64
-        Posteriors of the pilot's first rows.
-    cluster : ndarray of shape (K,), int64
-        Clusters of the components.
-    mixture : NormalMixture or None
-        The previous run's mixture, of the same components; None if each previous cluster is a
-        component.
-
-    """
-
-    posterior: np.ndarray
-    cluster: np.ndarray
-    mixture: NormalMixture | None = None
+    posterior: np.ndarray  # (n, K) float64: posteriors of the pilot's first rows
+    cluster: np.ndarray  # (K,) int64: clusters of the components
+    mixture: NormalMixture | None = None  # of these components; None if they are clusters
 
 
 @dataclass(frozen=True)
 class PreviousAnswer:
-    """The previous run's answer for tonight's rows.
+    """The previous run's answer for tonight's rows."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (m,), int32
-        Labels of the pilot's first rows.
-    rule : Rule
-        The rule that gave them.
-    origin : ndarray of shape (D,), float64
-        The origin of the rows that the rule takes.
-    columns : ColumnModel or None
-        The previous run's models, in the order of tonight's columns; None if columns stayed as
-        stored.
-    latent : ndarray of shape (r,), int64, or None
-        Columns of latent variables in the rows that the rule takes; None without a model.
-
-    """
-
-    labels: np.ndarray
-    rule: Rule
-    origin: np.ndarray
-    columns: ColumnModel | None = None
-    latent: np.ndarray | None = None
+    labels: np.ndarray  # (m,) int32: labels of the pilot's first rows
+    rule: Rule  # that gave the labels
+    origin: np.ndarray  # (D,) float64: origin of the rows that the rule takes
+    columns: ColumnModel | None = None  # in the order of tonight's columns; None if as stored
+    latent: np.ndarray | None = None  # (r,) int64: latent variables in the rule's rows, if modelled
 
     @property
     def by_landmarks(self) -> bool:

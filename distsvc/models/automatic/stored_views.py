@@ -91,7 +91,7 @@ class StoredViews(Views):
     """Level trees of the columns and of the graph, which have learned."""
 
     merits: Mapping[str, float]  # `merit_of` of each view's partition into `n_clusters`
-    evidence: float  # sum of relative standings / `_enough`; several clusters if >= 1
+    evidence: float  # sum of relative standings by their minimum; several clusters if >= 1
 
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
         super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)
@@ -110,7 +110,6 @@ class StoredViews(Views):
         return {name: tree.levels.blind for name, tree in self.trees.items()}
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
-        """Return the answer."""
         self._weigh()
         if n_clusters is not None:
             return self._answer_of(n_clusters)
@@ -201,19 +200,16 @@ class StoredViews(Views):
             return
         trees = self.trees.values()
         relative = [tree.levels.blind.standing / tree.least_standing for tree in trees]
-        self.evidence = sum(relative) / self._enough
+        enough = ENOUGH
+        if not self.has_graph:
+            in_pieces = self.graph.without == Without.PIECES
+            enough = ENOUGH_IN_PIECES if in_pieces else ENOUGH_ALONE
+        self.evidence = sum(relative) / enough
         several = self.evidence >= 1.0
         for tree in trees:
             if (tree.levels.blind.n_clusters > 1) != several:
                 least = 0.0 if several else np.inf
                 tree.settle(replace(tree.levels, least_standing=least))
-
-    @property
-    def _enough(self) -> float:
-        """The minimum sum of relative standings for several clusters."""
-        if self.has_graph:
-            return ENOUGH
-        return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
         """Return the columns if they reach `CLEAR`, else the view with the highest standing."""
@@ -241,19 +237,15 @@ class StoredViews(Views):
             return None
         won, nearest = winners[view], max(like, key=like.__getitem__)
         clear = won.clear if won.n_clusters > 1 else self._agreement(view, winners) >= EVEN
-        if (clear and winners[nearest].clear) or self._see_the_same(winners):
+        if clear and winners[nearest].clear:
             return None
+        counts = {one.n_clusters for one in winners.values()}
+        one_is_clear = any(one.clear for one in winners.values())
+        if len(winners) > 1 and len(counts) == 1 and 1 not in counts and one_is_clear:
+            likeness = self.likeness
+            if likeness is not None and likeness > SAME_ANSWER:
+                return None
         return nearest
-
-    def _see_the_same(self, winners: Mapping[str, Answer]) -> bool:
-        """Return True if both winners agree, and one is clearly better than the previous answer."""
-        counts = [one.n_clusters for one in winners.values()]
-        if len(counts) == 1 or counts[0] == 1 or counts[0] != counts[1]:
-            return False
-        if not any(one.clear for one in winners.values()):
-            return False
-        likeness = self.likeness
-        return likeness is not None and likeness > SAME_ANSWER
 
     def _divisions(self, n_clusters: int) -> dict[str, PartitionProposal]:
         """Return the partitions into `n_clusters` clusters by view: level trees and k-means."""

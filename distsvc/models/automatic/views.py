@@ -19,48 +19,19 @@ from distsvc.models.support_vector.level_tree.rule import Scored
 
 @dataclass(frozen=True)
 class ViewAnswer:
-    """The answer of the view that was chosen.
+    """The answer of the view that was chosen."""
 
-    Attributes
-    ----------
-    view : str
-        "support-vector", "graph", "mixture" or "centres".
-    make : callable
-        Returns the rule.
-    agreement : float
-        Value of `AutoClustering.agreement_`.
-    support : float
-        Share of the chosen view's models that find the answer; the agreement if columns are
-        modelled.
-    why : str
-        Reason for the choice, in sentences.
-    counts : dict of str to int
-        Number of clusters of each view's best proposal; of the chosen view alone, if columns stay
-        as stored and `n_clusters` is given.
-    likeness : float or None
-        Value of `AutoClustering.likeness_`.
-    followed : bool
-        Whether the previous run's answer was kept.
-    levels : LevelSets or None
-        Level sets of the chosen level tree; None for a mixture and centres.
-    notes : list of str
-        Remarks on the answer.
-    decision : ViewDecision or None
-        The decision among all proposals; None if columns stay as stored.
-
-    """
-
-    view: str
+    view: str  # "support-vector", "graph", "mixture" or "centres"
     make: Callable[[], Rule]
-    agreement: float
-    support: float
-    why: str
-    counts: Mapping[str, int]
-    likeness: float | None = None
-    followed: bool = False
-    levels: LevelSets | None = None
-    notes: list[str] = field(default_factory=list)
-    decision: ViewDecision | None = None
+    agreement: float  # `AutoClustering.agreement_`
+    support: float  # share of the view's models that find the answer; or the agreement, if modelled
+    why: str  # reason for the choice, in sentences
+    counts: Mapping[str, int]  # clusters of each view's best proposal, or of the chosen view alone
+    likeness: float | None = None  # `AutoClustering.likeness_`
+    followed: bool = False  # whether the previous run's answer was kept
+    levels: LevelSets | None = None  # of the chosen level tree; None for a mixture and centres
+    notes: list[str] = field(default_factory=list)  # remarks on the answer
+    decision: ViewDecision | None = None  # among all proposals, if columns are modelled
 
 
 class Views:

@@ -154,28 +154,17 @@ class DePDDP(TreeBaseline):
 
 
 class Growth:
-    """A tree that grows on rows Z (n, d) float32, with the parameters of a `DePDDP`.
-
-    Attributes
-    ----------
-    members : dict of int to ndarray
-        Row numbers of every leaf, ascending.
-    counts, densities, spreads : list
-        Rows of every node, density at its lowest minimum (infinity without one), and standard
-        deviation of its projections (1 in a leaf).
-    heap : list of tuple
-        Density and number of every leaf that can be split.
-    candidates : dict of int to tuple
-        Direction, threshold and projections of these leaves.
-    """
+    """A tree that grows on rows Z (n, d) float32, with the parameters of a `DePDDP`."""
 
     def __init__(self, Z: np.ndarray, parameters: DePDDP):
         self.Z, self.parameters, self.tree = Z, parameters, SplitTree()
-        self.members: dict[int, np.ndarray] = {}
+        self.members: dict[int, np.ndarray] = {}  # row numbers of every leaf, ascending
+        # Of every node: rows, density at the lowest minimum, and deviation of the projections.
         self.counts: list[int] = []
-        self.densities: list[float] = []
-        self.spreads: list[float] = []
-        self.heap: list[tuple[float, int]] = []
+        self.densities: list[float] = []  # infinity without a minimum
+        self.spreads: list[float] = []  # 1 in a leaf
+        self.heap: list[tuple[float, int]] = []  # densities and leaves that can be split
+        # Direction, threshold and projections of these leaves.
         self.candidates: dict[int, tuple[np.ndarray, float, np.ndarray]] = {}
         self._add(np.arange(len(Z)))
 

@@ -92,27 +92,6 @@ class Baseline(ClusterMixin, DescribesRows):
         return self
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """Return the cluster of every row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-
-        Examples
-        --------
-        >>> from distsvc.baselines import KMeans
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = KMeans(n_clusters=3, random_state=0).fit(X)
-        >>> bool((model.predict(X) == model.labels_).all())
-        True
-
-        """
         check_is_fitted(self)
         return self._labels(check_rows(self, X, reset=False))
 

@@ -116,7 +116,14 @@ class FuzzyCMeans(CentreBaseline):
     algorithm = "fuzzy-c-means"
 
     def _fit_centres(self, X: np.ndarray, shuffled: np.ndarray, seed: int) -> None:
-        best = self._best_run(shuffled, seed)
+        random = np.random.RandomState(seed)
+        starts = [
+            kmeans_plusplus(shuffled, int(self.n_clusters), random_state=random)[0]
+            for _ in range(self.n_init)
+        ]
+        given = float(self.m), float(self.tol), int(self.max_iter)
+        runs = map_threads(lambda start: alternate(shuffled, start, *given), starts, self.n_jobs)
+        best = min(runs, key=lambda run: run.objectives[-1])
         if not best.converged:
             text = f"memberships still change by more than tol after {self.max_iter} iterations"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
@@ -159,17 +166,6 @@ class FuzzyCMeans(CentreBaseline):
             lambda block: memberships_of(squared_distances(block, centres), m), X, self.n_jobs
         )
 
-    def _best_run(self, X: np.ndarray, seed: int) -> Alternation:
-        """Return the run of the lowest objective."""
-        random = np.random.RandomState(seed)
-        starts = [
-            kmeans_plusplus(X, int(self.n_clusters), random_state=random)[0]
-            for _ in range(self.n_init)
-        ]
-        m, tol, max_iter = float(self.m), float(self.tol), int(self.max_iter)
-        runs = map_threads(lambda start: alternate(X, start, m, tol, max_iter), starts, self.n_jobs)
-        return min(runs, key=lambda run: run.objectives[-1])
-
     def _groups(self, k: int) -> np.ndarray:
         return merged_centres(self.cluster_centers_, self.memberships_.sum(axis=0), k)
 
@@ -194,13 +190,6 @@ def memberships_of(squared: np.ndarray, m: float) -> np.ndarray:
     return nearness / nearness.sum(axis=1, keepdims=True)
 
 
-def best_centres(X: np.ndarray, memberships: np.ndarray, m: float, old: np.ndarray) -> np.ndarray:
-    """Return the centres (k, d) that minimise J_m for memberships (n, k): means weighted by u^m."""
-    weights = memberships**m
-    total = weights.sum(axis=0)[:, np.newaxis]
-    return np.divide(weights.T @ X, total, out=old.copy(), where=total > 0.0)
-
-
 def alternate(
     X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter: int
 ) -> Alternation:
@@ -209,7 +198,10 @@ def alternate(
     objectives: list[float] = []
     converged = False
     while not converged and len(objectives) < max_iter:
-        centres = best_centres(X, memberships, m, centres)
+        weights = memberships**m
+        total = weights.sum(axis=0)[:, np.newaxis]
+        # The means weighted by u^m minimise J_m.
+        centres = np.divide(weights.T @ X, total, out=centres.copy(), where=total > 0.0)
         squared = squared_distances(X, centres)
         before, memberships = memberships, memberships_of(squared, m)
         objectives.append(float((memberships**m * squared).sum()))

@@ -71,7 +71,6 @@ class Centres(Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Clusters, some of which may have no rows."""
         return len(self.centres)
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:

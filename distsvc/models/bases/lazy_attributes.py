@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from distsvc.models.bases.validation import LazyValues
+from distsvc.models.bases.validation import LazyValues, TableLike
 from distsvc.models.rows.threads import map_blocks
 
 LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
@@ -57,6 +57,32 @@ class DescribesRows(BaseEstimator):
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
+
+    def predict(self, X: TableLike) -> LazyValues:
+        """Return the cluster of every row.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+            As lazy as X: a dask array for rows of dask.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> first, second = model.predict([[0.1, 0.2], [6.1, 0.2]])
+        >>> bool(first == second)
+        False
+
+        """
+        raise NotImplementedError
 
     def _hold(self, rows: np.ndarray, *functions: OfRows) -> None:
         """Store rows (n, d) and the functions of `LAZY_ATTRIBUTES`, and drop earlier values."""

@@ -90,7 +90,6 @@ class Values:
 
     @property
     def answer(self) -> RowValues:
-        """Form of the values: labels and scores (n,), or shares (n, k)."""
         clusters = range(self.rule.n_clusters) if self.column == "share" else None
         return RowValues(self.column, DTYPES[self.column], clusters)
 
@@ -144,7 +143,78 @@ def map_rows(
     return of_rows.answer.joined(map_threads(of_rows, parts, n_jobs))
 
 
-class ClusterEstimator(ClusterMixin, DescribesRows):
+class ScoresRows:
+    """Base of estimators that score rows."""
+
+    def score_samples(self, X: TableLike) -> LazyValues:
+        """Return a score of every row: the higher, the farther inside its cluster.
+
+        The notes of the class describe what it measures.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
+        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
+        >>> inside > outside
+        np.True_
+
+        """
+        return self._scores(X)
+
+    def _scores(self, X: TableLike) -> LazyValues:
+        """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
+        raise NotImplementedError
+
+
+class DecidesRows(ScoresRows):
+    """Base of estimators whose rows lie inside or outside a boundary."""
+
+    def decision_function(self, X: TableLike) -> LazyValues:
+        """Return the score of every row, negative outside all clusters.
+
+        The notes of the class describe its unit.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
+        array([ True, False])
+
+        """
+        return self._decisions(X)
+
+    def _decisions(self, X: TableLike) -> LazyValues:
+        """Return the values (n,) float64 of rows X (n, d), as lazy as X."""
+        raise NotImplementedError
+
+
+class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     """Base of estimators whose engine results in a rule that labels rows."""
 
     verbose: int
@@ -221,29 +291,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         """Fit rows that are read block by block; parameters are not checked yet."""
 
     def predict(self, X: TableLike) -> LazyValues:
-        """Return the cluster of every row.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-            As lazy as X: a dask array for rows of dask.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = SupportVectorClustering(random_state=0).fit(X)
-        >>> first, second = model.predict([[0.1, 0.2], [6.1, 0.2]])
-        >>> bool(first == second)
-        False
-
-        """
         self._settle()
         return map_rows(self, X, self._values("label"), self.n_jobs)
 
@@ -274,34 +321,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         """
         self._settle()
         return map_rows(self, X, self._values("share"), self.n_jobs)
-
-    def score_samples(self, X: TableLike) -> LazyValues:
-        """Return a score of every row: the higher, the farther inside its cluster.
-
-        The notes of the class describe what it measures.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
-        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
-        >>> inside > outside
-        np.True_
-
-        """
-        return self._scores(X)
 
     def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
         """Return the labels for another number of clusters, without learning again.
@@ -340,7 +359,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         return map_rows(self, X, self._values_of_cut(int(n_clusters)), self.n_jobs)
 
     def _scores(self, X: TableLike) -> LazyValues:
-        """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
         return map_rows(self, X, self._values("score"), self.n_jobs)
 
@@ -394,38 +412,10 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
             warnings.warn(note, UserWarning, stacklevel=3)
 
 
-class OutlierEstimator(ClusterEstimator):
+class OutlierEstimator(DecidesRows, ClusterEstimator):
     """Base of estimators whose clusters have a boundary."""
 
-    def decision_function(self, X: TableLike) -> LazyValues:
-        """Return the score of every row, negative outside all clusters.
-
-        The notes of the class describe its unit.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(random_state=0).fit(X)
-        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
-        array([ True, False])
-
-        """
-        return self._decisions(X)
-
     def _decisions(self, X: TableLike) -> LazyValues:
-        """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
         return map_rows(self, X, self._values("score"), self.n_jobs)
 
@@ -464,11 +454,7 @@ class Passes:
     def again(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield rows (n, d) and keys (n,) of all blocks, in another pass.
 
-        Raises
-        ------
-        UnusableRowsError
-            The rows or their order differ from the first pass.
-
+        The rows and their order have to be those of the first pass, else UnusableRowsError.
         """
         n_rows = 0
         for keys, block in self._blocks():

@@ -53,51 +53,22 @@ SCALES: dict[str, Scale] = {"identity": lambda x: x, "root": _root, "log": _log,
 """Monotone scales by name; values outside a scale's domain become infinite."""
 
 
-def _identity_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return place, np.ones_like(place)
-
-
-def _root_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return place * np.abs(place), 2.0 * np.abs(place)
-
-
-def _log_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    value = np.exp(place)
-    return value, value
-
-
-def _logit_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    value = expit(place)
-    return value, value * (1.0 - value)
-
-
 INVERSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
-    "identity": _identity_inverse,
-    "root": _root_inverse,
-    "log": _log_inverse,
-    "logit": _logit_inverse,
+    "identity": lambda place: (place, np.ones_like(place)),
+    "root": lambda place: (place * np.abs(place), 2.0 * np.abs(place)),
+    "log": lambda place: (np.exp(place), np.exp(place)),
+    "logit": lambda place: (expit(place), expit(place) * (1.0 - expit(place))),
 }
 """Inverse of each scale, with its derivative, by the scale's name."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a column.
+    """The cells of a column; the outermost cells are open."""
 
-    Attributes
-    ----------
-    edges : ndarray of shape (m - 1,), float64
-        Borders between neighbouring cells; the outermost cells are open.
-    counts : ndarray of shape (m,), float64
-        Rows in each cell.
-    low, high : float
-        Extreme values.
-
-    """
-
-    edges: np.ndarray
-    counts: np.ndarray
-    low: float
+    edges: np.ndarray  # (m - 1,) float64: borders between neighbouring cells
+    counts: np.ndarray  # (m,) float64: rows in each cell
+    low: float  # extreme values
     high: float
 
     @classmethod
@@ -132,22 +103,13 @@ def step_of(values: np.ndarray, counts: np.ndarray) -> float:
 class ColumnDensity:
     """A mixture of normals, or a uniform density, of a column on a scale.
 
-    Attributes
-    ----------
-    scale : str
-        Key of `SCALES`.
-    weights, means, sds : ndarray of shape (k,), float64
-        The normals; for a uniform density, `means` and `sds` are its lower and its upper end.
-    bic : float
-        Log-likelihood of the cells, less half the parameters times the logarithm of the rows.
-    uniform : bool
-
+    The BIC is the log-likelihood of the cells, less half the parameters times log(rows).
     """
 
-    scale: str
-    weights: np.ndarray
-    means: np.ndarray
-    sds: np.ndarray
+    scale: str  # key of `SCALES`
+    weights: np.ndarray  # (k,) float64
+    means: np.ndarray  # (k,) float64; for a uniform density, its lower end
+    sds: np.ndarray  # (k,) float64; for a uniform density, its upper end
     bic: float
     uniform: bool = False
 

@@ -24,21 +24,10 @@ SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm
 
 @dataclass(frozen=True)
 class ColumnDescription:
-    """The kind and scale of a column, and the reason for them.
+    """The kind and scale of a column, and the reason for them."""
 
-    Attributes
-    ----------
-    kind : str
-        "continuous", "rounded", "count", "ordinal", "zero-inflated", "binary", "category",
-        "constant" or "copy".
-    scale : str
-        Value of `SCALE_WORDS`; empty if the column has no scale.
-    reason : str
-
-    """
-
-    kind: str
-    scale: str
+    kind: str  # as in job files; or "rounded", "constant" or "copy"
+    scale: str  # value of `SCALE_WORDS`; empty if the column has no scale
     reason: str
 
 
@@ -59,23 +48,17 @@ def described(
         of = AS_FOUND if given is None else given[j]
         if column is None:
             first = salts.index(salts[j])
-            found.append(_unused(None if model.columns[first] is None else names[first]))
+            if model.columns[first] is None:
+                found.append(ColumnDescription("constant", "", "all values are equal; not used"))
+            else:
+                reason = f"orders rows like {names[first]}, or in reverse; not used"
+                found.append(ColumnDescription("copy", "", reason))
         elif isinstance(column, CategoryColumn):
-            found.append(_category(column, of))
+            reason = "given in [columns]" if of.kind else f"{len(column.codes)} values"
+            found.append(ColumnDescription(column.kind, "", reason))
         else:
             found.append(_number(column, of, units[j] if units else ""))
     return found
-
-
-def _unused(original: str | None) -> ColumnDescription:
-    if original is None:
-        return ColumnDescription("constant", "", "all values are equal; not used")
-    return ColumnDescription("copy", "", f"orders rows like {original}, or in reverse; not used")
-
-
-def _category(column: CategoryColumn, given: GivenColumn) -> ColumnDescription:
-    reason = "given in [columns]" if given.kind else f"{len(column.codes)} values"
-    return ColumnDescription(column.kind, "", reason)
 
 
 def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescription:

@@ -52,42 +52,18 @@ class GraphEngine:
     """Clusters rows by the level tree of their diffusion coordinates.
 
     Equal rows are one point; otherwise repeated rows would be a cluster of their own.
-
-    Attributes
-    ----------
-    axes : ndarray of shape (p, d), float32
-        Axes for distances: all columns, or the leading 100 principal components.
-    keys : ndarray of shape (m,), uint64
-        Keys of the points, ascending.
-    points : ndarray of shape (m, p), float32
-        Distinct rows along the axes, in the order of their keys.
-    point_of : ndarray of shape (n,), int64
-        Index of the point of each row.
-    coordinates : ndarray of shape (m, q), float32, or None
-        Diffusion coordinates of the points.
-    without : Without or None
-        Reason if there are no coordinates.
-    tree : LevelTreeEngine
-        Engine that clusters the coordinates.
-    placed : bool
-        Whether `place` or `take` has set points.
-    before : ndarray or None
-        Labels of the first rows in the previous answer.
-    n_jobs : int or None
-        Number of threads, which changes no answer.
-
     """
 
-    axes: np.ndarray
-    keys: np.ndarray
-    points: np.ndarray
-    point_of: np.ndarray
-    coordinates: np.ndarray | None
-    without: Without | None
-    tree: LevelTreeEngine
-    placed: bool
-    before: np.ndarray | None
-    n_jobs: int | None = 1
+    axes: np.ndarray  # (p, d) float32: for distances; all columns, or principal components
+    keys: np.ndarray  # (m,) uint64: of the points, ascending
+    points: np.ndarray  # (m, p) float32: distinct rows along the axes, in the order of their keys
+    point_of: np.ndarray  # (n,) int64: index of the point of each row
+    coordinates: np.ndarray | None  # (m, q) float32: diffusion coordinates of the points
+    without: Without | None  # reason if there are no coordinates
+    tree: LevelTreeEngine  # that clusters the coordinates
+    placed: bool  # whether `place` or `take` has set points
+    before: np.ndarray | None  # labels of the first rows in the previous answer
+    n_jobs: int | None = 1  # threads; the number changes no answer
     least_standing = GRAPH_STANDING
 
     def __init__(self, parameters: Parameters, seed: int):
@@ -113,7 +89,8 @@ class GraphEngine:
         """Compute the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
         points, first, point_of = _different(project(Z, self.axes))
         coordinates = diffusion_coordinates(points, self.n_jobs)
-        if not isinstance(coordinates, Without) and _two_valued(Z):
+        is_lattice = np.all((Z.min(axis=0) == Z) | (Z.max(axis=0) == Z))  # columns have two values
+        if not isinstance(coordinates, Without) and is_lattice:
             coordinates = Without.LATTICE
         self.take(points, keys[first], point_of, coordinates)
 
@@ -140,7 +117,7 @@ class GraphEngine:
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
             if self.before is not None:
                 first = np.unique(point_of, return_index=True)[1]
-                self.tree.go_on_from(self.before[first[first < len(self.before)]])
+                self.tree.before = self.before[first[first < len(self.before)]]
                 self.tree.follow = False
 
     @property
@@ -213,11 +190,6 @@ def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return np.ascontiguousarray(rows[first[order]]), first[order], rank[number.ravel()]
-
-
-def _two_valued(rows: np.ndarray) -> bool:
-    """Return True if no column of rows (m, d) has more than two values."""
-    return bool(np.all((rows == rows.min(axis=0)) | (rows == rows.max(axis=0))))
 
 
 def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:

@@ -28,22 +28,7 @@ PLANE = 2.0
 
 @dataclass(frozen=True)
 class LandmarkRule(Scored, Rule):
-    """Rule that labels a row by its nearest landmark, with the level tree's scores.
-
-    Attributes
-    ----------
-    axes : ndarray of shape (p, d), float32
-        Axes on which rows are projected.
-    landmarks : ndarray of shape (m, p), float32
-        Rows of the table on the axes, or centres of clusters.
-    cluster : ndarray of shape (m,), int32
-        Clusters of the landmarks.
-    gamma : float
-        Gamma of the kernel that computes shares; see `_share_gamma`.
-    plane_axes : ndarray of shape (2, d), float32
-        Axes of the plane in which rows are drawn.
-
-    """
+    """Rule that labels a row by its nearest landmark, with the level tree's scores."""
 
     form: ClassVar[str] = "landmarks"
     shared: ClassVar[str] = (
@@ -54,10 +39,10 @@ class LandmarkRule(Scored, Rule):
     words: ClassVar[ScoreWords] = LevelRule.words
 
     axes: Annotated[np.ndarray, ArrayField("float32", "p d", row_major=False)]
-    landmarks: Annotated[np.ndarray, ArrayField("float32", "m p")]
-    cluster: Annotated[np.ndarray, ClustersField("int32", "m")]
-    gamma: Annotated[float, GAMMA]
-    plane_axes: Annotated[np.ndarray, ArrayField("float32", "2 d")]
+    landmarks: Annotated[np.ndarray, ArrayField("float32", "m p")]  # on the axes
+    cluster: Annotated[np.ndarray, ClustersField("int32", "m")]  # of the landmarks
+    gamma: Annotated[float, GAMMA]  # for shares; see `_share_gamma`
+    plane_axes: Annotated[np.ndarray, ArrayField("float32", "2 d")]  # for drawings
 
     @classmethod
     def of(
@@ -84,7 +69,6 @@ class LandmarkRule(Scored, Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters; each has a landmark."""
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -120,6 +104,7 @@ def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
     r^-m. At two distances r and s near the median spacing h, the logarithm of the ratio of
     densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m; otherwise the shares of rows
     with many columns would be too equal. If the landmarks are one centre per cluster, m is `PLANE`.
+    Otherwise it is the maximum likelihood estimate of Facco et al. (2017).
     """
     some = landmarks[:MAX_SPACED].astype(np.float64)
     near = cKDTree(some).query(some, k=3)[0][:, 1:]
@@ -128,14 +113,7 @@ def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
         return 1.0
     dimension = PLANE
     if len(landmarks) > n_clusters:
-        dimension = min(max(_dimension(near), PLANE), max(landmarks.shape[1], PLANE))
+        logarithms = np.log(near[:, 1] / near[:, 0])
+        dimension = len(near) / max(float(logarithms.sum()), np.finfo(float).tiny)
+        dimension = min(max(dimension, PLANE), max(landmarks.shape[1], PLANE))
     return float((dimension - PLANE + SOFTENED) / np.median(near[:, 0]) ** 2)
-
-
-def _dimension(near: np.ndarray) -> float:
-    """Return the dimension of points by the distances (k, 2) to their two nearest others.
-
-    This is the maximum likelihood estimate of Facco et al. (2017).
-    """
-    logarithms = np.log(near[:, 1] / near[:, 0])
-    return len(near) / max(float(logarithms.sum()), np.finfo(float).tiny)

@@ -198,14 +198,7 @@ class TreeEngine:
         tree.learn(Z, alpha, penalty, bandwidth, int(most), float(given["clip"]) or np.inf)
 
     def choose(self, trees: Sequence[GrowingTree]) -> None:
-        """Prune the trees; choose the tree whose clusters of the pilot agree most with all others.
-
-        Raises
-        ------
-        UnusableRowsError
-            Sums of squares are beyond float32.
-
-        """
+        """Prune the trees; choose the tree whose clusters of the pilot agree most with others."""
         given = self.parameters
         grown = [tree.with_rows(given["growth"]) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
@@ -226,12 +219,10 @@ class TreeEngine:
 
     @property
     def cluster_tree(self) -> ClusterTree:
-        """The tree of the answer."""
         return self.cut.tree
 
     @property
     def rule(self) -> TreeRule:
-        """The rule of the answer."""
         return self.rule_of(self.n_clusters)
 
     def rule_of(self, n_clusters: int) -> TreeRule:

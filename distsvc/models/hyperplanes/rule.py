@@ -48,7 +48,6 @@ class TreeRule(ClusterTree, Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters, all of which had rows in the sample."""
         return self.cut_into
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:

@@ -61,7 +61,9 @@ class GrowingTree:
     ) -> None:
         """Learn from the rows of X (n, d) float32, in their order."""
         state = self.means, self.V, self.b, self.variances, self.visits
-        decays = _decays(int(self.visits[0]) + len(X))
+        n_rows = int(self.visits[0]) + len(X)
+        # At most 8 MiB, and as much for all smaller powers of 2.
+        decays = _decays(min(2 ** n_rows.bit_length(), 2**20))
         learn(X, *state, alpha, penalty, bandwidth, most_visits, clip, decays)
 
     def ends(self, X: np.ndarray) -> np.ndarray:
@@ -125,14 +127,9 @@ class GrowingTree:
         )
 
 
-def _decays(n_rows: int) -> np.ndarray:
-    """Return the squared factors (m,) by which the bandwidth of a node of `n_rows` rows shrinks."""
-    # At most 8 MiB, and as much for all smaller powers of 2.
-    return _decays_of(min(2 ** int(n_rows).bit_length(), 2**20))
-
-
 @cache
-def _decays_of(size: int) -> np.ndarray:
+def _decays(size: int) -> np.ndarray:
+    """Return the squared factors (size,) by which the bandwidth of a node shrinks, row by row."""
     decays = np.empty(size)
     bandwidth_decays(decays)
     return decays
@@ -192,35 +189,21 @@ def split_order(
 class ClusterTree:
     """A learned tree that can be cut into any number of clusters up to its leaves.
 
-    Attributes
-    ----------
-    numbers : ndarray of shape (m,), int64
-        Numbers of the nodes in the complete tree, as in the paper: 1 is the root, and the children
-        of i are 2 i and 2 i + 1. Nodes with all their rows on one side are left out.
-    V, thresholds : ndarray of shape (m, d), float32; (m,), float64
-        Unit normals, and thresholds: a row x goes to the first child if V.x < threshold.
-    spreads, b : ndarray of shape (m,), float64
-        Standard deviations of V.x, and thresholds relative to the nodes' means.
-    counts, sums_of_squares : ndarray of shape (m,), float64
-        Rows, and their sums of squares about the nodes' learned means.
-    children : ndarray of shape (m, 2), int32
-        Positions in these arrays, -1 in leaves.
-    splits : ndarray of shape (s,), int32
-        Inner nodes by importance; see `split_order`.
-    curve : ndarray of shape (L,), float64
-        curve[K - 1] is the within-cluster sum of squares of K clusters.
+    Nodes have the paper's numbers in the complete tree: 1 is the root, and the children of i are
+    2 i and 2 i + 1. Nodes with all their rows on one side are left out. A row x goes to the first
+    child if V.x < threshold. Sums of squares are about the means that nodes learned.
     """
 
     numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]
-    V: Annotated[np.ndarray, ArrayField("float32", "m d")]
+    V: Annotated[np.ndarray, ArrayField("float32", "m d")]  # unit normals
     thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
-    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]
-    b: Annotated[np.ndarray, ArrayField("float64", "m")]
-    counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]  # deviations of V.x
+    b: Annotated[np.ndarray, ArrayField("float64", "m")]  # thresholds relative to the nodes' means
+    counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]  # rows
     sums_of_squares: Annotated[np.ndarray, ArrayField("float64", "m")]
-    children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]
-    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]
-    curve: Annotated[np.ndarray, ArrayField("float64", "L")]
+    children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]  # places here, -1 in leaves
+    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]  # by importance
+    curve: Annotated[np.ndarray, ArrayField("float64", "L")]  # sum of squares by clusters, from 1
 
     @property
     def n_leaves(self) -> int:
@@ -252,7 +235,6 @@ class Cut:
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters, all of which have rows."""
         return int(self.labels.max()) + 1
 
     def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -202,25 +202,13 @@ def start(rows: Rows, make: Callable[..., Problem], total: float, at: str = "mea
 
 @dataclass(frozen=True)
 class Method:
-    """A solver with its settings.
+    """A solver with its settings."""
 
-    Attributes
-    ----------
-    solver : str
-        A `LinearSolver`.
-    share : float or None
-        R of the greedy solvers with several pairs; None for `SOLVER_SHARES`.
-    block_size, inner_iterations : int
-        |B| and r of Algorithm 4.
-    shrinking : bool
-        Skip rows whose gradients keep them at a bound until the others have converged.
-    """
-
-    solver: str
-    share: float | None = None
-    block_size: int = 4
-    inner_iterations: int = 1
-    shrinking: bool = True
+    solver: str  # a `LinearSolver`
+    share: float | None = None  # R of the greedy solvers with several pairs; or `SOLVER_SHARES`
+    block_size: int = 4  # |B| of Algorithm 4
+    inner_iterations: int = 1  # r of Algorithm 4
+    shrinking: bool = True  # skip rows that stay at a bound until the others have converged
 
     @classmethod
     def of(cls, given: Given) -> Method:
@@ -228,20 +216,10 @@ class Method:
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     @property
-    def is_greedy(self) -> bool:
-        """Whether an outer step computes all gradients and moves the most violating pairs."""
-        return not self.solver.startswith("cyclic")
-
-    @property
     def group(self) -> tuple[int, int]:
         """The size of a group, and the maximum number of pairs that move in it."""
         four = self.solver == "cyclic-4cd-greedy"
         return (self.block_size, self.inner_iterations) if four else (2, 1)
-
-    def most_pairs(self, n_rows: int) -> int:
-        """Return the maximum number of pairs of a greedy outer step over `n_rows` rows."""
-        share = self.share or SOLVER_SHARES.get(self.solver, 0.0)
-        return 1 if self.solver == "greedy-2cd" else max(int(share * n_rows), 1)
 
 
 def solve(
@@ -260,7 +238,9 @@ def solve(
     returns true.
     """
     everyone = np.arange(state.alpha.size)
-    greedy, limit = method.is_greedy, method.most_pairs(everyone.size)
+    greedy = not method.solver.startswith("cyclic")  # steps move the most violating pairs of all
+    share = method.share or SOLVER_SHARES.get(method.solver, 0.0)
+    limit = 1 if method.solver == "greedy-2cd" else max(int(share * everyone.size), 1)
     # Further sweeps of an outer step go over the pairs in groups of six rows.
     sweeps = 2 if method.solver == "greedy-sweeps" else 0
     numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((3, everyone.size))

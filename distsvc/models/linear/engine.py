@@ -39,34 +39,16 @@ ORIGIN_INSIDE = (
 
 @dataclass(frozen=True)
 class Solution:
-    """Result of a descent, in the units of the paper's problem.
+    """Result of a descent, in the units of the paper's problem."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (d,), float64
-        w, or the centre of a ball.
-    offset : float
-        rho, or -R^2 of a ball.
-    objective, violation : float
-        The objective, and the largest violation of optimality by a pair.
-    n_iter : int
-        Outer steps, at least 1.
-    converged : bool
-        Whether the tolerance was reached.
-    duality_gap : float or None
-        The gap on rows in memory, if it was computed.
-    n_passes : int or None
-        Passes over a table that did not fit in memory.
-    """
-
-    weights: np.ndarray
-    offset: float
+    weights: np.ndarray  # (d,) float64: w, or the centre of a ball
+    offset: float  # rho, or -R^2 of a ball
     objective: float
-    violation: float
-    n_iter: int
-    converged: bool
-    duality_gap: float | None = None
-    n_passes: int | None = None
+    violation: float  # the largest violation of optimality by a pair
+    n_iter: int  # outer steps, at least 1
+    converged: bool  # whether the tolerance was reached
+    duality_gap: float | None = None  # of rows in memory, if it was computed
+    n_passes: int | None = None  # over a table that did not fit in memory
 
 
 class LinearEngine(ABC):
@@ -117,14 +99,7 @@ class LinearEngine(ABC):
         self.centre = mean if self.is_ball and not self.sparse else np.zeros_like(mean)
 
     def fit_rows(self, X: np.ndarray | sparse.csr_matrix) -> bool:
-        """Solve for rows X (n, d), float64 in C order or CSR; return True if `tol` was reached.
-
-        Raises
-        ------
-        ParameterError
-            C is too small for so few rows.
-
-        """
+        """Solve for rows X (n, d), float64 in C order or CSR; return True if `tol` was reached."""
         total = self.total(X.shape[0])
         is_sparse = sparse.issparse(X)
         origin = X.mean(axis=0) if self.is_ball and not is_sparse else np.zeros(X.shape[1])

@@ -30,7 +30,7 @@ from distsvc.job.parameters import (
     RandomState,
     check_parameters,
 )
-from distsvc.models.bases.passes import map_rows
+from distsvc.models.bases.passes import DecidesRows, map_rows
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
 from distsvc.models.linear.engine import (
@@ -60,7 +60,6 @@ class Decision:
 
     @property
     def answer(self) -> RowValues:
-        """The form of the values."""
         return RowValues("label", np.int64) if self.sides else RowValues("score", np.float64)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
@@ -71,7 +70,7 @@ class Decision:
 
 
 @dataclass(eq=False, repr=False)
-class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
+class _LinearEstimator(PublishedSettings, DecidesRows, OutlierMixin, BaseEstimator):
     """Base of both estimators: checks rows, solves by an engine, and scores."""
 
     _engine_type: ClassVar[type[LinearEngine]]
@@ -167,57 +166,21 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
             return map_rows(self, X, self._decision(self.offset_, sides=True))
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
-    def decision_function(self, X: TableLike) -> LazyValues:
-        """Return `score_samples` less ``offset_``: negative for outliers.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or table of shape (n, d)
-            Rows; a table is read block by block.
-
-        Returns
-        -------
-        values : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from distsvc import LinearSVDD
-        >>> X = np.random.default_rng(0).normal(size=(200, 5))
-        >>> LinearSVDD(nu=0.05).fit(X).decision_function([[0] * 5, [9] * 5]) > 0
-        array([ True, False])
-
-        """
+    def _decisions(self, X: TableLike) -> LazyValues:
         return self.score_samples(X) - self.offset_
 
-    def score_samples(self, X: TableLike) -> LazyValues:
-        """Return the score of every row, higher inside, without the offset.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or table of shape (n, d)
-            Rows; a table is read block by block.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from distsvc import LinearSVDD
-        >>> X = np.random.default_rng(0).normal(size=(200, 5))
-        >>> inside, outside = LinearSVDD(nu=0.05).fit(X).score_samples([[0] * 5, [9] * 5])
-        >>> inside > outside
-        np.True_
-
-        """
+    def _scores(self, X: TableLike) -> LazyValues:
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
             return map_rows(self, X, self._decision(0.0))
-        return self._scores(_checked(self, X, reset=False))
+        X = _checked(self, X, reset=False)
+        w, ball = self._weights, self._engine_type.is_ball
+        if not sparse.issparse(X):
+            return scores(X, w, ball)
+        products = np.asarray(X @ w).ravel()
+        if not ball:
+            return products
+        return 2.0 * products - np.asarray(X.multiply(X).sum(axis=1)).ravel() - (w**2).sum()
 
     def __sklearn_tags__(self) -> Tags:
         """Return the tags of the estimator: it accepts sparse rows."""
@@ -228,16 +191,6 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
     def _decision(self, offset: float, sides: bool = False) -> Decision:
         """Return the function that scores dense rows, or finds their sides."""
         return Decision(self._weights, offset, self._engine_type.is_ball, sides)
-
-    def _scores(self, X: TableLike) -> np.ndarray:
-        """Return the scores (n,) of rows X (n, d), dense or CSR, without the offset."""
-        w, ball = self._weights, self._engine_type.is_ball
-        if not sparse.issparse(X):
-            return scores(X, w, ball)
-        products = np.asarray(X @ w).ravel()
-        if not ball:
-            return products
-        return 2.0 * products - np.asarray(X.multiply(X).sum(axis=1)).ravel() - (w**2).sum()
 
     def _publish(self, engine: LinearEngine) -> None:
         """Set the fitted attributes."""
@@ -455,23 +408,16 @@ def _checked(
     estimator: BaseEstimator, X: TableLike, **options: bool | int
 ) -> np.ndarray | sparse.csr_matrix:
     """Return X as float64: CSR without repeated columns if sparse, else in C order."""
-    if sparse.issparse(X):
-        _check_indices(X)
+    if sparse.issparse(X) and X.format in ("csr", "csc") and X.indices.size:
+        size, what = (X.shape[1], "column") if X.format == "csr" else (X.shape[0], "row")
+        least, most = int(X.indices.min()), int(X.indices.max())
+        if least < 0 or most >= size:
+            wrong = least if least < 0 else most
+            raise UnusableRowsError(
+                f"the indices of the sparse matrix must lie in [0, {size}), found {what} {wrong}"
+            )
     X = check_rows(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", **options)
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     return X
-
-
-def _check_indices(X: TableLike) -> None:
-    """Raise UnusableRowsError if an index of a CSR or CSC matrix is out of range."""
-    if X.format not in ("csr", "csc") or not X.indices.size:
-        return
-    size, what = (X.shape[1], "column") if X.format == "csr" else (X.shape[0], "row")
-    least, most = int(X.indices.min()), int(X.indices.max())
-    if least < 0 or most >= size:
-        wrong = least if least < 0 else most
-        raise UnusableRowsError(
-            f"the indices of the sparse matrix must lie in [0, {size}), found {what} {wrong}"
-        )

@@ -45,14 +45,7 @@ class LinearRule(Rule):
         return np.zeros(len(Z), np.int32)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float32 of prepared rows Z (n, d) float64.
-
-        Raises
-        ------
-        UnusableRowsError
-            A score is too large for float32.
-
-        """
+        """Return the scores (n,) float32 of prepared rows Z (n, d) float64."""
         with np.errstate(over="ignore"):
             score = self.unrounded_scores(Z).astype(np.float32)
         check_finite(score)

@@ -94,34 +94,20 @@ def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
 class WorkingSet:
     """The rows next to the threshold, and sums over the whole table.
 
-    Attributes
-    ----------
-    ball : bool
-        Whether the problem is SVDD.
-    total : float
-        Sum of alpha over the table: nu N or 1 / C.
-    u : ndarray of shape (d,), float64
-        Sum of alpha x over the table; at the start, the sum of the rows with alpha = 1.
-    objective : float
-        The objective of `Problem` over all rows. `linear` is p'alpha at the start.
-    rows, X, alpha, G : ndarrays
-        Numbers (m,) int64 of the rows in the set, ascending; the rows (m, d), their alpha (m,) and
-        gradients (m,).
-    least, most : float
-        Extremes of G after `descend`.
-    violation : float
-        Largest violation of optimality by two rows of the table, in the last pass.
-    n_iter : int
-        Outer steps.
+    `rows` (m,) int64 are the numbers of the rows X (m, d) in the set, ascending, with `alpha` (m,)
+    and gradients G (m,).
     """
 
     def __init__(self, ball: bool, total: float, u: np.ndarray, linear: float):
-        self.ball, self.total, self.u = ball, total, u
+        self.ball = ball  # whether the problem is SVDD
+        self.total = total  # sum of alpha over the table: nu N or 1 / C
+        self.u = u  # (d,): sum of alpha x over the table; at the start, of rows with alpha = 1
         self.scale = 2.0 / total if ball else 1.0
+        # The objective of `Problem` over all rows; `linear` is p'alpha at the start.
         self.objective = 0.5 * self.scale * float((u * u).sum()) + linear
-        self.n_iter = 0
-        self.violation = np.inf
-        self.least, self.most = -np.inf, np.inf
+        self.n_iter = 0  # outer steps
+        self.violation = np.inf  # of optimality by two rows of the table, in the last pass
+        self.least, self.most = -np.inf, np.inf  # extremes of G after `descend`
 
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:
         """Start with the rows next to the threshold, and correct the sum of alpha to `total`.

@@ -15,22 +15,11 @@ Shape = Literal["full", "tied", "diagonal"]
 
 @dataclass(frozen=True)
 class MixtureRows:
-    """Rows of a table: numbers and levels of categories.
+    """Rows of a table: numbers and levels of categories."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, p), float64
-        Numbers, NaN where missing.
-    levels : ndarray of shape (n, q), int32
-        Levels of categories, -1 where missing.
-    n_levels : ndarray of shape (q,), int64
-        Number of levels of each category.
-
-    """
-
-    X: np.ndarray
-    levels: np.ndarray
-    n_levels: np.ndarray
+    X: np.ndarray  # (n, p) float64: numbers, NaN where missing
+    levels: np.ndarray  # (n, q) int32: levels of categories, -1 where missing
+    n_levels: np.ndarray  # (q,) int64: number of levels of each category
 
     def __len__(self) -> int:
         return len(self.X)
@@ -92,28 +81,14 @@ class SortedRows:
 class MixtureSums:
     """Sufficient statistics of a mixture: sums over rows, weighted by posteriors (n, K).
 
-    The sums of two disjoint sets of rows can be added.
-
-    Attributes
-    ----------
-    mass : ndarray of shape (K,), float64
-        Sums of the posteriors.
-    first : ndarray of shape (K, p), float64
-        Sums of the numbers.
-    second : ndarray of shape (K, p, p) or (K, 1, p), float64
-        Sums of products, the lower triangle; or of squares, for diagonal covariances.
-    counts : ndarray of shape (K, L), float64
-        Sums by level of all categories.
-    likelihood : float
-        Log-likelihood of the mixture that gave the posteriors.
-
+    The sums of two disjoint sets of rows can be added. Arrays are float64.
     """
 
-    mass: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    counts: np.ndarray
-    likelihood: float = 0.0
+    mass: np.ndarray  # (K,): sums of the posteriors
+    first: np.ndarray  # (K, p): sums of the numbers
+    second: np.ndarray  # (K, p, p): products, lower triangle; (K, 1, p): squares, if diagonal
+    counts: np.ndarray  # (K, L): sums by level of all categories
+    likelihood: float = 0.0  # log-likelihood of the mixture that gave the posteriors
 
     def plus(self, other: MixtureSums) -> MixtureSums:
         """Return the sums over the rows of both parts."""
@@ -145,37 +120,25 @@ class Prior:
 class NormalMixture:
     """K components: normals of p numbers times categorical distributions of q categories.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (K,), float64
-    means : ndarray of shape (K, p), float64
-    covariances : ndarray of shape (K, p, p) or (K, 1, p), float64
-        Covariance matrices, also for the shape "tied"; variances for the shape "diagonal".
-    chances : ndarray of shape (K, L), float64
-        Probabilities of the levels of all categories.
-    n_levels : ndarray of shape (q,), int64
-    axes : ndarray of shape (p, p) or None
-        Axes on which all covariances are diagonal, for the shape "tied".
-
+    Arrays are float64, except `n_levels` int64. `covariances` (K, p, p) are matrices, also for the
+    shape "tied"; (K, 1, p) are variances, for the shape "diagonal".
     """
 
-    weights: np.ndarray
-    means: np.ndarray
+    weights: np.ndarray  # (K,)
+    means: np.ndarray  # (K, p)
     covariances: np.ndarray
-    chances: np.ndarray
-    n_levels: np.ndarray
-    axes: np.ndarray | None = None
+    chances: np.ndarray  # (K, L): probabilities of the levels of all categories
+    n_levels: np.ndarray  # (q,)
+    axes: np.ndarray | None = None  # (p, p): all covariances are diagonal on them, if "tied"
 
     @property
     def shape(self) -> Shape:
-        """The shape of the covariances."""
         if self.covariances.shape[1] == 1:
             return "diagonal"
         return "full" if self.axes is None else "tied"
 
     @property
     def n_components(self) -> int:
-        """Number of components."""
         return len(self.weights)
 
     @property
@@ -197,7 +160,6 @@ class NormalMixture:
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters."""
         k, p = self.means.shape
         covariances = {
             "full": k * p * (p + 1) // 2,

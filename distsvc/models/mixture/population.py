@@ -26,23 +26,14 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 
 @dataclass(frozen=True)
 class ScaledNumbers:
-    """Numbers of a table on one scale.
+    """Numbers of a table on one scale, (n, p) float64.
 
-    Attributes
-    ----------
-    draws : ndarray of shape (n, p), float64
-        Draws from the cells of numbers; any finite numbers where missing.
-    middles : ndarray of shape (n, p), float64
-        Middles of the same cells. Other columns depend on these, which lack the noise of a draw.
-    log_slopes : ndarray of shape (n, p), float64, or None
-        Logarithms of the derivatives of `draws` by the mapped draws (the Jacobian); None for mapped
-        numbers.
-
+    Other columns depend on the middles of cells, which lack the noise of draws.
     """
 
-    draws: np.ndarray
-    middles: np.ndarray
-    log_slopes: np.ndarray | None = None
+    draws: np.ndarray  # from the cells of numbers; any finite numbers where missing
+    middles: np.ndarray  # of the same cells
+    log_slopes: np.ndarray | None = None  # log Jacobian of draws by mapped draws, if not mapped
 
     def take(self, m: int) -> ScaledNumbers:
         """Return the first m rows."""
@@ -52,26 +43,13 @@ class ScaledNumbers:
 
 @dataclass(frozen=True)
 class PopulationRows:
-    """Rows of a table: numbers on several scales, and levels of categories.
+    """Rows of a table: numbers on several scales, and levels of categories."""
 
-    Attributes
-    ----------
-    scales : tuple of ScaledNumbers
-        The numbers as mapped, then on other scales.
-    present : ndarray of shape (n, p), bool
-    levels : ndarray of shape (n, q), int64
-        Levels of categories, -1 where missing.
-    n_levels : ndarray of shape (q,), int64
-    n_jobs : int or None
-        Number of threads, which changes no result.
-
-    """
-
-    scales: tuple[ScaledNumbers, ...]
-    present: np.ndarray
-    levels: np.ndarray
-    n_levels: np.ndarray
-    n_jobs: int | None = 1
+    scales: tuple[ScaledNumbers, ...]  # as mapped, then on other scales
+    present: np.ndarray  # (n, p) bool
+    levels: np.ndarray  # (n, q) int64: levels of categories, -1 where missing
+    n_levels: np.ndarray  # (q,) int64
+    n_jobs: int | None = 1  # threads; the number changes no result
     _populations: dict[bytes, Population] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -254,24 +232,12 @@ def _shifted(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Quality:
-    """Fit of a partition to rows.
+    """Fit of a partition to rows."""
 
-    Attributes
-    ----------
-    log_density : ndarray of shape (m,), float64
-        Log-likelihoods of the rows that were fitted.
-    n_parameters : int
-    posterior : ndarray of shape (m, k), float64, or None
-        Probabilities of the clusters; None for a single cluster, and for a mixture.
-    held_out : ndarray of shape (n - m,), float64, or None
-        Log-likelihoods of further rows, if any.
-
-    """
-
-    log_density: np.ndarray
+    log_density: np.ndarray  # (m,) float64: log-likelihoods of the rows that were fitted
     n_parameters: int
-    posterior: np.ndarray | None = None
-    held_out: np.ndarray | None = None
+    posterior: np.ndarray | None = None  # (m, k) float64, unless one cluster or a mixture
+    held_out: np.ndarray | None = None  # (n - m,) float64: log-likelihoods of further rows
 
     @property
     def bic(self) -> float:

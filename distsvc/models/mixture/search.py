@@ -52,12 +52,10 @@ class MixtureSearch:
 
     @property
     def best(self) -> MixtureFit:
-        """The fit with the highest BIC."""
         return max(self.fits, key=lambda fit: fit.bic)
 
     @cached_property
     def best_of_each(self) -> list[MixtureFit]:
-        """The best fit of each number of components, in ascending order."""
         best: dict[int, MixtureFit] = {}
         for fit in self.fits:
             k = fit.mixture.n_components
@@ -76,21 +74,9 @@ def search(
 ) -> MixtureSearch:
     """Fit mixtures of each shape to rows, with growing numbers of components.
 
-    Parameters
-    ----------
-    rows : MixtureRows
-        n rows.
-    latent : ndarray of shape (n, r), float
-        The same rows as continuous variables, for starts by k-means.
-    n_components : int or None
-        Numbers up to this one are tried even if the BIC falls; None to stop by the BIC alone.
-    n_jobs : int or None
-        Threads; they change no result.
-    shapes : sequence of Shape
-        Shapes of covariances to fit; diagonal ones if none of these can be fitted to the rows.
-    prior : Prior or None
-        Prior of the parameters; None computes it from `rows`.
-
+    `latent` (n, r) are the same rows as continuous variables, for starts by k-means. Numbers up to
+    `n_components` are tried even if the BIC falls. If no shape can be fitted to the rows, the
+    covariances are diagonal. The default of `prior` is computed from `rows`.
     """
     prior = prior or Prior.of(rows)
     with one_thread():  # more threads would give other last bits
@@ -205,19 +191,14 @@ class _Parts:
             labels[own[along > along.mean()]] = new
             scatter[widest] = _scatter(X[labels == widest])
             scatter.append(_scatter(X[labels == new]))
-        return _k_means(X, labels)
-
-
-def _k_means(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the labels (n,) of rows X (n, r) by Lloyd's algorithm, which starts from `labels`."""
-    for _ in range(STEPS):
-        members = np.eye(labels.max() + 1)[labels]
-        sizes = members.sum(axis=0)
-        centres = (members.T @ X)[sizes > 0] / sizes[sizes > 0, None]
-        before, labels = labels, ((centres**2).sum(axis=1) - 2.0 * X @ centres.T).argmin(axis=1)
-        if np.array_equal(labels, before):
-            break
-    return labels
+        for _ in range(STEPS):  # Lloyd's algorithm
+            members = np.eye(labels.max() + 1)[labels]
+            sizes = members.sum(axis=0)
+            centres = (members.T @ X)[sizes > 0] / sizes[sizes > 0, None]
+            before, labels = labels, ((centres**2).sum(axis=1) - 2.0 * X @ centres.T).argmin(axis=1)
+            if np.array_equal(labels, before):
+                break
+        return labels
 
 
 def _scatter(X: np.ndarray) -> float:

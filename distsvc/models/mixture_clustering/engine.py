@@ -13,7 +13,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.mixture.density import MixtureRows, MixtureSums, NormalMixture, Prior, fitted
 from distsvc.models.mixture.labeller import MixtureLabeller
-from distsvc.models.mixture.search import MixtureSearch, search
+from distsvc.models.mixture.search import search
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import State
@@ -28,28 +28,15 @@ PILOT_STEPS, PILOT_TOLERANCE = 100, 1e-5
 
 
 class MixtureEngine(Engine):
-    """Fits a mixture to the rows of the pilot.
+    """Fits a mixture to the rows of the pilot; rows are not centred."""
 
-    Attributes
-    ----------
-    centre : ndarray of shape (r,), float64
-        Zeros: rows are not centred.
-    columns : ColumnModel or None
-        The model of the stored columns; None if prepared rows are scaled columns.
-    rule : ComponentRule
-        Set by `learn`.
-    n_rows : int
-        Number of rows of the table, and of all calls of `add`.
-    bic : float
-        Log-likelihood of the pilot's rows, less half the parameters times log n; set by `learn`.
-
-    """
-
-    centre: np.ndarray
-    columns: ColumnModel | None = None
+    centre: np.ndarray  # (r,) float64: zeros
+    columns: ColumnModel | None = None  # of the stored columns; None if rows are scaled columns
+    n_rows: int  # of the table, and of all calls of `add`
+    # Set by `learn`:
     rule: ComponentRule
     mixture: NormalMixture
-    n_rows: int
+    bic: float  # log-likelihood of the pilot's rows, less half the parameters times log n
 
     def __init__(self, parameters: Given, seed: int):
         check_parameters("mixture", parameters)
@@ -60,7 +47,6 @@ class MixtureEngine(Engine):
         self._sums: MixtureSums | None = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the pilot of a table of `n_rows`."""
         return sampling.key_blocks(n_rows, min(n_rows, PILOT_ROWS))
 
     def model_columns(
@@ -123,8 +109,11 @@ class MixtureEngine(Engine):
         m = min(len(self._rows), MAX_SEARCH_ROWS)
         first = self._rows.take(np.arange(m))
         found = search(first, self._latent[:m], n_components, self.n_jobs)
-        mixture = _chosen(found, n_components)
-        mixture, _ = fitted(self._rows, mixture, self._prior, PILOT_STEPS, PILOT_TOLERANCE)
+        fits = [found.best]
+        if n_components is not None:  # fewer components if the rows have no more
+            fits = [fit for fit in found.best_of_each if fit.mixture.n_components <= n_components]
+        prior = Prior.of(self._rows)
+        mixture, _ = fitted(self._rows, fits[-1].mixture, prior, PILOT_STEPS, PILOT_TOLERANCE)
         posterior = MixtureLabeller.of(mixture, *self.places)(self._prepared)[0]
         sizes = np.bincount(posterior.argmax(axis=1), minlength=mixture.n_components)
         mixture = mixture.ordered(np.argsort(-sizes, kind="stable"))
@@ -144,13 +133,9 @@ class MixtureEngine(Engine):
             self._sums = self.mixture.expectation(self._rows)
         self._sums = self._sums.plus(self.mixture.expectation(rows))
         self.n_rows += len(X)
-        axes = self.mixture.axes
-        self.mixture = NormalMixture.of(self._sums, rows.n_levels, self._prior, axes)
+        prior = Prior.of(self._rows)
+        self.mixture = NormalMixture.of(self._sums, rows.n_levels, prior, self.mixture.axes)
         self.rule = ComponentRule.of(self.mixture, self.places, self._prepared)
-
-    @property
-    def _prior(self) -> Prior:
-        return Prior.of(self._rows)
 
     def fitted_facts(self) -> Facts:
         return self._facts
@@ -163,11 +148,3 @@ class MixtureEngine(Engine):
         """Take over the result of `solved`; its notes replace the present ones."""
         self.rule = ComponentRule.restored(facts, arrays)
         self._facts, self.notes = dict(facts["found"]), list(facts["notes"])
-
-
-def _chosen(found: MixtureSearch, n_components: int | None) -> NormalMixture:
-    """Return the best mixture of `n_components`, or of the next smaller number fitted."""
-    if n_components is None:
-        return found.best.mixture
-    fits = [fit for fit in found.best_of_each if fit.mixture.n_components <= n_components]
-    return fits[-1].mixture

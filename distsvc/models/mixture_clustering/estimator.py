@@ -199,7 +199,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         self._rows = self._held.rows if self._held is not None else None
 
     def _settle(self) -> None:
-        """Check that a mixture is fitted, by `fit` or `partial_fit`."""
         check_is_fitted(self, "weights_")
 
     def _learn(

@@ -120,7 +120,6 @@ class ComponentRule(Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Number of components."""
         return len(self.weights)
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:

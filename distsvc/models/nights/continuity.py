@@ -127,19 +127,9 @@ def match_clusters(
 ) -> Matching:
     """Give every cluster the id of the cluster it continues, or a new id.
 
-    Parameters
-    ----------
-    ids_before
-        Ids of the earlier model by its labels, distinct and below `next_id`.
-    next_id
-        Lower bound of new ids: above every id ever used.
-    shared
-        Counts of the rows that both models label.
-    match
-        Minimum Jaccard index of two matched clusters, in (0, 1].
-    returned
-        Clusters, by label, that continue a cluster of a still earlier model.
-
+    The clusters of the earlier model have the ids `ids_before`, by their labels. New ids start at
+    `next_id`, above every id ever used. Matched clusters have a Jaccard index of at least `match`,
+    in (0, 1]. The `returned` clusters, by label, continue a cluster of a still earlier model.
     """
     overlap, jaccard = shared.overlap, shared.jaccard()
     earlier = _best_pairs(np.where(jaccard >= match, jaccard, 0.0))

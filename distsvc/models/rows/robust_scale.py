@@ -20,29 +20,14 @@ BULK_TAIL = 0.025
 
 @dataclass(frozen=True)
 class ColumnSpread:
-    """Statistics that show whether a few extreme rows decide a column's scale.
+    """Statistics that show whether a few extreme rows decide a column's scale."""
 
-    Attributes
-    ----------
-    low, high : float
-        Ends of the bulk: all rows but `BULK_TAIL` on either side.
-    middle : float
-        Median.
-    spread : float
-        Standard deviation of a normal column with the same bulk.
-    farthest : float
-        Value farthest from the median, among all rows.
-    deviation : float
-        Standard deviation of all rows.
-
-    """
-
-    low: float
-    middle: float
+    low: float  # ends of the bulk: all rows but `BULK_TAIL` on either side
+    middle: float  # median
     high: float
-    spread: float
-    farthest: float
-    deviation: float
+    spread: float  # standard deviation of a normal column with the same bulk
+    farthest: float  # value farthest from the median, among all rows
+    deviation: float  # standard deviation of all rows
 
     @classmethod
     def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> ColumnSpread:

@@ -82,25 +82,15 @@ def compressed(z: np.ndarray) -> np.ndarray:
 class ColumnSums:
     """Exact sums of every column, which merge in any order.
 
-    Attributes
-    ----------
-    shift : ndarray of shape (d,), float64
-        Value near the data that is subtracted from every value. Sums merge only if it is equal.
-    first, second : list of int
-        Sums of x - shift and of (x - shift)^2, each square rounded once, in units of 2^-1074.
-    least, most : ndarray of shape (d,), float64
-        Extremes.
-    counts : ndarray of shape (d,), int64
-        Number of values that are not missing (NaN).
-
+    Sums are in units of 2^-1074, each square rounded once. Missing values (NaN) don't count.
     """
 
-    shift: np.ndarray
-    first: list[int]
-    second: list[int]
-    least: np.ndarray
+    shift: np.ndarray  # (d,) float64: near the data, subtracted from values; equal in merged sums
+    first: list[int]  # sums of x - shift
+    second: list[int]  # sums of (x - shift)^2
+    least: np.ndarray  # (d,) float64: extremes
     most: np.ndarray
-    counts: np.ndarray
+    counts: np.ndarray  # (d,) int64: number of values
 
     @classmethod
     def empty(cls, shift: np.ndarray) -> ColumnSums:
@@ -172,20 +162,12 @@ class Scaling:
     Constant columns have scale 1 and become 0. For kind ``unit`` a row is divided by its length
     instead, and kind ``none`` only fills missing values. For kind ``robust``, z beyond
     `ROBUST_LIMIT` becomes 5 + log(1 + 4 (z - 5)) / 4, which keeps the order.
-
-    Attributes
-    ----------
-    centre, scale, fill : ndarray of shape (d,), float64
-        Centre, divisor, and replacement of missing values.
-    kind : str
-        One of `SCALE_KINDS`.
-
     """
 
-    centre: np.ndarray
-    scale: np.ndarray
-    fill: np.ndarray
-    kind: str = "standard"
+    centre: np.ndarray  # (d,) float64
+    scale: np.ndarray  # (d,) float64: divisor
+    fill: np.ndarray  # (d,) float64: replacement of missing values
+    kind: str = "standard"  # one of `SCALE_KINDS`
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
@@ -243,14 +225,10 @@ class Scaling:
         return self.kind not in ("robust", "unit")
 
     def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
-        """Check that scaled rows with these sums are representable for the learner.
+        """Raise UnusableRowsError if scaled rows with these sums are not representable.
 
-        Raises
-        ------
-        UnusableRowsError
-            Scaled rows may be longer than `MAX_ROW_LENGTH`, or a column's range (for kind ``none``,
-            the largest of all ranges) is below `MIN_SCALED_RANGE`.
-
+        They may be longer than `MAX_ROW_LENGTH`, or a column's range (for kind ``none``, the
+        largest of all ranges) is below `MIN_SCALED_RANGE`.
         """
         if self.kind == "unit":
             return

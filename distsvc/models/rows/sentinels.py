@@ -69,7 +69,9 @@ def find_sentinels(values: np.ndarray) -> list[Sentinel]:
     if not values.size:
         return []
     ends = float(values.min()), float(values.max())
-    rows = {value: int((values == value).sum()) for value in _candidates(*ends)}
+    usual_inside = (x for x in USUAL_SENTINELS if ends[0] < x < ends[1])
+    candidates = sorted({*ends, *usual_inside} - {0.0})
+    rows = {value: int((values == value).sum()) for value in candidates}
     least = max(MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE * len(values))
     often = [value for value, n in rows.items() if n >= least]
     usual = [value for value in often if _is_usual(value)]
@@ -79,11 +81,6 @@ def find_sentinels(values: np.ndarray) -> list[Sentinel]:
         if others.size and (apart := _apart(value, rows[value], others)):
             found.append(Sentinel(value, rows[value] / len(values), *apart))
     return found
-
-
-def _candidates(least: float, most: float) -> list[float]:
-    """Return the ends of a column and the usual sentinels between them, sorted, without 0."""
-    return sorted({least, most, *(x for x in USUAL_SENTINELS if least < x < most)} - {0.0})
 
 
 def undone_log(values: np.ndarray) -> np.ndarray:

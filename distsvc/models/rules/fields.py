@@ -39,8 +39,7 @@ class ArrayField:
     kind = "array"
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for an array with another dtype, shape or range."""
-        expected = self._shape(sizes)
+        expected = [int(n) if n.isdigit() else sizes.get(n, n) for n in self.shape.split()]
         if not isinstance(value, np.ndarray) or value.dtype != np.dtype(self.dtype):
             raise ValueError(f"expected {self.dtype}, found {_described(value)}")
         fits = len(expected) == value.ndim and all(
@@ -60,9 +59,6 @@ class ArrayField:
         if value.size and not value.min() >= self.least:
             raise ValueError(f"expected values of at least {self.least:g}, found {value.min()}")
 
-    def _shape(self, sizes: Mapping[str, int]) -> list[int | str]:
-        return [int(n) if n.isdigit() else sizes.get(n, n) for n in self.shape.split()]
-
 
 @dataclass(frozen=True)
 class ClustersField(ArrayField):
@@ -71,7 +67,6 @@ class ClustersField(ArrayField):
     least: float = 0
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for another dtype, shape or range, or a gap in the cluster numbers."""
         super().check(value, sizes)
         found = np.unique(value[value >= 0])
         if not np.array_equal(found, np.arange(len(found))) or not len(found):
@@ -83,7 +78,6 @@ class ChildrenField(ArrayField):
     """Children (m, 2) of each node of a binary tree, or (-1, -1); node 0 is the root."""
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for a cycle, or a node with two parents or none."""
         super().check(value, sizes)
         inner = np.flatnonzero((value != -1).any(axis=1))
         below = value[inner]
@@ -101,7 +95,6 @@ class Fact:
     kind = "fact"
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for a value of another type; nothing is converted."""
         try:
             self._adapter.validate_python(value, strict=True)
         except pydantic.ValidationError as error:
@@ -141,11 +134,7 @@ def check_fields(
 ) -> None:
     """Check values against the fields of the same names; add their dimensions to `sizes`.
 
-    Raises
-    ------
-    DataError
-        A value is missing, or has another type, shape or range; the message names the field.
-
+    A DataError names the first field that is missing, or has another type, shape or range.
     """
     for name, field in fields.items():
         if name not in values:

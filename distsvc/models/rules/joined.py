@@ -48,7 +48,6 @@ class _Joined:
 
     @cached_property
     def parts(self) -> Rule:
-        """Base rule."""
         known = {one.name: getattr(self, one.name) for one in fields(self.made_of)}  # type: ignore[arg-type]
         return self.made_of(**known)
 

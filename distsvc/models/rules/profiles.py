@@ -24,27 +24,14 @@ J_DECIMALS = 2
 
 @dataclass(frozen=True)
 class ColumnRange:
-    """Column of a profile.
+    """Column of a profile, and the range that separates the cluster best."""
 
-    Attributes
-    ----------
-    place : int
-        Index of the column.
-    apart : float
-        J of the range.
-    low, high : float
-        Ends of the range; infinite instead of the minimum or maximum of the column.
-    inside, outside : ndarray of shape (4,), float64
-        Quartiles of the cluster's and of the other rows, and their shares in the range.
-
-    """
-
-    place: int
-    apart: float
-    low: float
-    high: float
-    inside: np.ndarray
-    outside: np.ndarray
+    place: int  # index of the column
+    apart: float  # J of the range
+    low: float  # infinite instead of the minimum
+    high: float  # infinite instead of the maximum
+    inside: np.ndarray  # (4,) float64: quartiles of the cluster's rows, and share in the range
+    outside: np.ndarray  # (4,) float64: of the other rows
 
 
 @dataclass(frozen=True)
@@ -66,22 +53,12 @@ def profiles(
     most: int,
     together: Sequence[slice] = (),
 ) -> list[ClusterProfile]:
-    """Return the profiles of clusters, the largest first.
+    """Return the profiles of at most `most` clusters, the largest first.
 
-    Parameters
-    ----------
-    X, Z : ndarray of shape (m, d)
-        Rows as stored, with NaN for missing values, and prepared.
-    labels : ndarray of shape (m,), int
-    usual : ndarray of shape (m,), bool
-        Rows that may be typical. If a cluster has none, all its rows may be.
-    centres : ndarray of shape (k, d), float64
-        Prepared centres; the rows nearest to them are typical.
-    most : int
-        Maximum number of profiles.
-    together
-        Groups of one-hot columns; a profile has the best column of each.
-
+    X (m, d) are rows as stored, with NaN for missing values, and Z prepared rows. Typical rows are
+    the `usual` (m,) bool rows of a cluster that are nearest to its prepared centre in `centres`
+    (k, d), or any if none is usual. Of each group of one-hot columns in `together`, a profile has
+    the best column.
     """
     sizes = np.bincount(labels, minlength=len(centres))
     order = np.argsort(-sizes, kind="stable")

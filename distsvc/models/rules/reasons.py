@@ -19,22 +19,11 @@ REASON_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Typical:
-    """Usual values and scores of the pilot's rows.
+    """Usual values and scores of the pilot's rows."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (k, d), float64
-        Medians of the prepared columns in each cluster.
-    score : float
-        Median score; higher scores are usual.
-    least : float
-        Rows with lower scores are explained; 0 if these are the outliers.
-
-    """
-
-    values: np.ndarray
-    score: float
-    least: float
+    values: np.ndarray  # (k, d) float64: medians of the prepared columns in each cluster
+    score: float  # median score; higher scores are usual
+    least: float  # rows with lower scores are explained; 0 if these are the outliers
 
     @classmethod
     def of(
@@ -63,20 +52,10 @@ def pulls(
     top: float,
     firsts: np.ndarray,
 ) -> np.ndarray:
-    """Return the pull of each group of columns on rows, (m, g) float64; see the module.
+    """Return the pull of each group of columns on rows Z (m, d), (m, g) float64; see the module.
 
-    Parameters
-    ----------
-    scores
-        Function that returns the scores (n,) of rows (n, d).
-    Z : ndarray of shape (m, d), float32 or float64
-    usual : ndarray of shape (m, d)
-        Typical row for each row, of the same dtype.
-    top : float
-        Usual score; higher scores are clipped to it.
-    firsts : ndarray of shape (g,), int
-        First column of each group, ascending from 0; a group extends to the next.
-
+    `usual` (m, d) are typical rows for them, and `top` is the usual score, to which higher scores
+    are clipped. Groups start at the columns `firsts` (g,), ascending from 0.
     """
 
     def capped(rows: np.ndarray) -> np.ndarray:

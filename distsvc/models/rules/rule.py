@@ -105,11 +105,9 @@ class Rule(ABC):
         return pulls(self.unrounded_scores, Z, usual, typical.score, firsts)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the fields that are arrays, by name."""
         return {n: v for n, v in self.field_values().items() if isinstance(v, np.ndarray)}
 
     def facts(self) -> Facts:
-        """Return the fields that are not arrays, by name."""
         return {n: v for n, v in self.field_values().items() if not isinstance(v, np.ndarray)}
 
     @classmethod
@@ -118,11 +116,7 @@ class Rule(ABC):
     ) -> Self:
         """Return the rule of `d` columns from `facts` and `arrays`, which may contain more.
 
-        Raises
-        ------
-        DataError
-            A field is missing, or has another type, shape or range; the message names it.
-
+        A DataError names the first field that is missing or wrong.
         """
         sizes = {} if d is None else {"d": d}
         known = {**facts, **arrays}
@@ -136,5 +130,4 @@ class Rule(ABC):
         """Raise DataError if fields that are valid alone are inconsistent."""
 
     def field_values(self) -> dict[str, Any]:
-        """Return all fields by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ class LevelTrees(AlgorithmJob):
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
-        self.engine.go_on_from(previous.labels)
+        self.engine.before = previous.labels
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         engine, ensemble = self.engine, self.engine.ensemble

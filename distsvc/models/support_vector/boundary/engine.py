@@ -63,14 +63,7 @@ class BoundaryEngine(SupportVectorEngine):
     _end_of: np.ndarray
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set the centre, gamma and C from pilot rows (m, d), in the order of their keys.
-
-        Raises
-        ------
-        ParameterError
-            More than 10,000 rows with ``solver="exact"`` and C.
-
-        """
+        """Set the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
         given = self.parameters
         if given.solver == "exact" and given.C is not None and n_rows > EXACT_ROWS:
             raise ParameterError(
@@ -115,9 +108,12 @@ class BoundaryEngine(SupportVectorEngine):
         given = self.parameters
         if given.solver != "exact" and given.is_published:
             X = np.concatenate(list(blocks(0, 0)))
+            model = self.gamma, self.C, self.budget
+            how = given.maintenance, given.projection_size, self.seed
             S, a, self.n_iter = printed.descend(
-                lambda: self._printed_descent(X), given.theta, given.max_iter, given.iterate
-            )
+                lambda: printed.PrintedDescent(X, *model, *how),
+                given.theta, given.max_iter, given.iterate,
+            )  # fmt: skip
         elif given.solver != "exact":
             evaluation = self.pilot[:EVALUATION_ROWS] if given.stopping == "held-out" else None
             training.descend(
@@ -301,13 +297,6 @@ class BoundaryEngine(SupportVectorEngine):
             seed=self.seed,
         )
 
-    def _printed_descent(self, X: np.ndarray) -> printed.PrintedDescent:
-        given = self.parameters
-        model = self.gamma, self.C, self.budget
-        return printed.PrintedDescent(
-            X, *model, given.maintenance, given.projection_size, self.seed
-        )
-
     def _set_decision(self, S: np.ndarray, a: np.ndarray) -> None:
         """Set f, from vectors S (d, B) with weights a (B,), and the width of its boundary.
 
@@ -324,11 +313,8 @@ class BoundaryEngine(SupportVectorEngine):
         weights = (a[used] / level).astype(np.float32)
         self.decision = DecisionFunction(np.ascontiguousarray(S[:, used]), weights, self.gamma)
         self.epsilon = float(self.parameters.epsilon)
-        if not self.parameters.is_published and self.parameters.labelling not in IN_MEMORY:
-            self._widen_epsilon()
-
-    def _widen_epsilon(self) -> None:
-        """Widen epsilon until enough rows of the pilot lie within."""
+        if self.parameters.is_published or self.parameters.labelling in IN_MEMORY:
+            return
         values, epsilon = self.decision(self.pilot), self.epsilon
         wanted = min(50, len(values))
         self.epsilon = labelling.widened_epsilon(values, epsilon, wanted)

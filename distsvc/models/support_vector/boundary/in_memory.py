@@ -60,12 +60,6 @@ def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 
     Inside is f >= -`SEGMENT_TOLERANCE`, which includes support vectors on the boundary. If no row
     is inside, the rows with the highest f are returned.
-
-    Raises
-    ------
-    ParameterError
-        There are more than 100,000.
-
     """
     values = f(X)
     inside = np.unique(X[values >= min(-SEGMENT_TOLERANCE, values.max())], axis=0)
@@ -88,11 +82,16 @@ def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray
     ranked = np.ascontiguousarray(V[order])
     low = np.array([ranked[i:j].min(axis=0) for i, j in zip(first, last, strict=True)])
     high = np.array([ranked[i:j].max(axis=0) for i, j in zip(first, last, strict=True)])
+    n = len(ranked)
+    # Most of the nearest neighbours are connected; test these first.
+    k = min(8 + 1, n)
+    distance, near = (found.reshape(n, k) for found in cKDTree(ranked).query(ranked, k=k))
+    pairs = np.column_stack([np.repeat(np.arange(n), k), near.ravel()]).astype(np.int64)
+    pairs = pairs[np.argsort(distance.ravel(), kind="stable")]
     level = np.float32(1.0 - SEGMENT_TOLERANCE)
     forest = kernels.spanning_forest(
-        ranked, _nearest_pairs(ranked), first, last, child, low, high,
-        f.S, f.a, f.gamma, samples, level,
-    )  # fmt: skip
+        ranked, pairs, first, last, child, low, high, f.S, f.a, f.gamma, samples, level
+    )
     return order[forest]
 
 
@@ -117,16 +116,6 @@ def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
         u += 1
     begin = np.array(first, np.int64)
     return order, begin, begin + [len(numbers) for numbers in parts], np.array(child, np.int64)
-
-
-def _nearest_pairs(V: np.ndarray) -> np.ndarray:
-    """Return pairs (m, 2) int64 of every vertex and its 8 nearest, the shortest first."""
-    n = len(V)
-    # Most of the nearest neighbours are connected; test these first.
-    k = min(8 + 1, n)
-    distance, near = (found.reshape(n, k) for found in cKDTree(V).query(V, k=k))
-    pairs = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
-    return pairs[np.argsort(distance.ravel(), kind="stable")].astype(np.int64)
 
 
 def ball_centres(X: np.ndarray, keys: np.ndarray, radius: float) -> np.ndarray:

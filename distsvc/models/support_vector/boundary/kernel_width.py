@@ -31,8 +31,9 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     """
     n_groups = min(max(len(X) // GROUP_ROWS, 1), 5)
     groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
-    found = map_threads(_gamma, groups, n_jobs)
-    known = sorted(gamma for gamma in found if gamma is not None)
+    found = map_threads(lambda group: _gammas(group, len(group)), groups, n_jobs)
+    # For kernels some 2.4 times as wide as those of a density estimate.
+    known = sorted(float(np.sqrt(one[0] * one[1])) / 6.0 for one in found if one)
     return known[(len(known) - 1) // 2] if known else 1.0
 
 
@@ -58,14 +59,10 @@ def parting_gamma(points: np.ndarray) -> float:
     return 4.0 * 8.0 / max(nearest**2, 1e-30)  # gamma must fit into float32
 
 
-def _gamma(X: np.ndarray) -> float | None:
-    found = _gammas(X, len(X))
-    return float(np.sqrt(found[0] * found[1])) / 6.0 if found else None
-
-
 def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     """Return the likelihood's gamma and its upper bound, or None if all distances are 0."""
-    X = _distinct(X)
+    if len(np.unique(X[:, 0])) < len(X):  # keep the first of equal rows
+        X = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]
     n, d = X.shape
     if n < 2:
         return None
@@ -91,10 +88,3 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
         if likelihood.mean() > best_score:
             best, best_score = float(gamma), float(likelihood.mean())
     return best, most
-
-
-def _distinct(X: np.ndarray) -> np.ndarray:
-    """Return the distinct rows of X (n, d), in the order of their first occurrence."""
-    if len(np.unique(X[:, 0])) == len(X):
-        return X
-    return X[np.sort(np.unique(X, axis=0, return_index=True)[1])]

@@ -148,22 +148,13 @@ class Boundary:
 
     Merged parts equal the sample of the whole table, because a part never keeps fewer rows of a
     group than the whole table does.
-
-    Attributes
-    ----------
-    X, keys, owner : ndarray of shape (m, d), float32; (m,), uint64; (m,), int32
-        The sampled rows, their distinct keys, and their nearest support vectors.
-    counts : ndarray of shape (B,), int64
-        Rows of B_eps by nearest support vector, sampled or not.
-    least : ndarray of shape (1,), float32
-        The smallest |f| of all rows.
     """
 
-    X: np.ndarray
-    keys: np.ndarray
-    owner: np.ndarray
-    counts: np.ndarray
-    least: np.ndarray
+    X: np.ndarray  # (m, d) float32: the sampled rows
+    keys: np.ndarray  # (m,) uint64: their distinct keys
+    owner: np.ndarray  # (m,) int32: their nearest support vectors
+    counts: np.ndarray  # (B,) int64: rows of B_eps by nearest support vector, sampled or not
+    least: np.ndarray  # (1,) float32: the smallest |f| of all rows
 
     @classmethod
     def collect(
@@ -249,20 +240,13 @@ def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 def merge_equilibria(
     f: DecisionFunction, ends: np.ndarray, push: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge trajectories' end points into equilibria.
+    """Merge trajectories' end points (n, d) into equilibria (M, d); return these, and their index.
 
     "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
     within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,
     at the end point with the highest f. A trajectory can also end on a saddle, which is not stable.
     So each equilibrium is moved by a fraction of sigma and climbs again, unless `push` is false, as
     in the paper.
-
-    Returns
-    -------
-    equilibria : ndarray of shape (M, d), float32
-    member : ndarray of shape (n,), int64
-        The equilibrium of every end point.
-
     """
     ends, member = _merged(f, ends)
     if not push:
@@ -351,14 +335,8 @@ class Clusters:
         points that climb to it, unless there are no others. The dropped points are then labelled as
         other rows are, by the nearest remaining point.
 
-        Clusters are numbered by their rows among `reference` (n, d) float32, the largest first.
-
-        Returns
-        -------
-        clusters : Clusters
-        of_equilibrium : ndarray of shape (M,), int32
-            The cluster of every equilibrium, -1 if it was dropped.
-
+        Clusters are numbered by their rows among `reference` (n, d) float32, the largest first. The
+        clusters (M,) int32 of equilibria are returned, too; -1 if dropped.
         """
         inside = f(equilibria) >= -SEGMENT_TOLERANCE
         if keep_outside or not inside.any():

@@ -34,23 +34,7 @@ def other_slots(seed: int) -> np.random.Generator:
 
 
 class PrintedDescent:
-    """Stochastic gradient descent for J(w), with a budget or without.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, d)
-        The rows.
-    gamma, C : float
-        Kernel width and trade-off.
-    budget : int or None
-        Maximum number of vectors.
-    strategy : {"removal", "project-nearest", "project-random"}
-        Treatment of a vector beyond the budget.
-    size : int
-        Number of vectors on which a removed one is projected.
-    seed : int
-        Seed of the drawn rows and of the random vectors.
-    """
+    """Stochastic gradient descent for J(w) on rows X (N, d), with a budget or without."""
 
     def __init__(
         self,
@@ -58,9 +42,9 @@ class PrintedDescent:
         gamma: float,
         C: float,
         budget: int | None,
-        strategy: str,
-        size: int,
-        seed: int,
+        strategy: str,  # "removal", "project-nearest" or "project-random", beyond the budget
+        size: int,  # number of vectors on which a removed one is projected
+        seed: int,  # of the drawn rows and of the random vectors
     ):
         self.X = np.asarray(X, np.float64)
         self.gamma, self.C, self.budget = gamma, C, budget

@@ -105,22 +105,11 @@ def solve_one_class(
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Return the solution of the nu-one-class SVM on rows X (n, d), on the papers' scale.
 
-    LIBSVM solves it, in this process. Multipliers and offset are divided by the offset,
-    so that f = 0 on the boundary. With nu = 1 every multiplier would be at its bound, and any
-    offset from the largest kernel sum upwards would be a solution. So nu is at most 1 - 1/n, which
-    leaves the row with the largest sum on the boundary.
-
-    Returns
-    -------
-    S : ndarray of shape (d, B), float32
-        Support vectors.
-    a : ndarray of shape (B,)
-        Their weights a / rho.
-    C : float
-        1 / (nu rho*).
-    n_iter : int
-        LIBSVM's iterations.
-
+    It is the support vectors (d, B) float32, their weights (B,), C and LIBSVM's iterations. LIBSVM
+    solves it, in this process. Multipliers and offset are divided by the offset, so that f = 0 on
+    the boundary. With nu = 1 every multiplier would be at its bound, and any offset from the
+    largest kernel sum upwards would be a solution. So nu is at most 1 - 1/n, which leaves the row
+    with the largest sum on the boundary.
     """
     nu = _least_bounded(nu, len(X))
     machine = one_class_machine(X, gamma, nu)

@@ -90,55 +90,23 @@ class Rival:
 
 @dataclass(frozen=True)
 class Answer:
-    """Winner of a vote.
+    """Winner of a vote."""
 
-    Attributes
-    ----------
-    member : int
-        Index of the model whose tree has the winner.
-    kept : ndarray of shape (b,), bool
-        Branches of the tree that are clusters.
-    support : float
-        Share of the models with a candidate whose adjusted Rand index with the winner is above 0.8;
-        1 if no model has a significant split.
-    z : float
-        z of the least significant split that is kept; NaN for one cluster.
-    candidates : list of Candidate
-        Best proposals, by number of clusters; at most 12.
-    supporters : list of bool
-        Whether each model supports the answer.
-    standing : float
-        Score of the winner per model, even if it is too low and the answer is one cluster.
-    rival : Rival or None
-        Best candidate whose adjusted Rand index with the winner is at most 0.8.
-    agreement : float
-        Estimated probability that another sample of the same size gives this answer, or one with
-        an adjusted Rand index above 0.8. Equal to `support` if the number of clusters is given.
-    last : Answer or None
-        Cut of a tree that reproduces the previous answer; None if there is no such cut.
-    likeness : float or None
-        Adjusted Rand index of `last` with the previous answer.
-    clear : bool
-        Whether the winner is clearly better than `last`.
-
-    """
-
-    member: int
-    kept: np.ndarray
-    support: float
-    z: float
-    candidates: list[Candidate]
-    supporters: list[bool]
-    standing: float
+    member: int  # index of the model whose tree has the winner
+    kept: np.ndarray  # (b,) bool: branches of the tree that are clusters
+    support: float  # share of the models with a candidate like it; 1 without significant splits
+    z: float  # of the least significant split that is kept; NaN for one cluster
+    candidates: list[Candidate]  # best proposals, by number of clusters; at most 12
+    supporters: list[bool]  # whether each model supports the answer
+    standing: float  # score of the winner per model, even if too low, so that it is one cluster
     rival: Rival | None
-    agreement: float
-    last: Answer | None = None
-    likeness: float | None = None
-    clear: bool = True
+    agreement: float  # probability that another sample gives it; `support` if k is given
+    last: Answer | None = None  # cut of a tree that reproduces the previous answer
+    likeness: float | None = None  # adjusted Rand index of `last` with the previous answer
+    clear: bool = True  # whether the winner is clearly better than `last`
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters."""
         return int(self.kept.sum())
 
 

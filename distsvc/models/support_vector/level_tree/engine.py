@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 
-from distsvc.job.parameters import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.threads import map_threads
@@ -42,34 +40,15 @@ Grown = tuple[LevelTree, np.ndarray]
 
 
 class LevelTreeEngine(SupportVectorEngine):
-    """Clusters are branches of a tree of level sets with significant splits.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-        Models to train.
-    view : ndarray of shape (m, q), float32
-        Pilot rows along the leading directions.
-    levels : LevelSets
-        Tested trees and the answer.
-    rule : LevelRule
-        Rule that labels rows.
-    least_standing : float
-        Minimum score of a winner, as in `elect`.
-    before : ndarray of shape (n,), or None
-        Labels of the first pilot rows in the previous answer.
-    follow : bool or None
-        As in `LevelSets`.
-
-    """
+    """Clusters are branches of a tree of level sets with significant splits."""
 
     ensemble: Ensemble
-    view: np.ndarray
-    levels: LevelSets
+    view: np.ndarray  # (m, q) float32: pilot rows along the leading directions
+    levels: LevelSets  # the tested trees and the answer
     rule: LevelRule
-    least_standing = LEAST_STANDING
-    before: np.ndarray | None = None
-    follow: bool | None = None
+    least_standing = LEAST_STANDING  # minimum score of a winner, as in `elect`
+    before: np.ndarray | None = None  # (n,): labels of the first pilot rows in the previous answer
+    follow: bool | None = None  # as in `LevelSets`
     _grown: Sequence[Grown]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -90,10 +69,6 @@ class LevelTreeEngine(SupportVectorEngine):
             n_jobs=self.n_jobs,
         )
         self.view = self.ensemble.view(self.pilot)
-
-    def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the previous answer, with `labels` (m,) of the first pilot rows."""
-        self.before = labels
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of an epoch's blocks: at most `max_iter` rows of `n_rows`."""
@@ -152,7 +127,18 @@ class LevelTreeEngine(SupportVectorEngine):
         self.rule = self.rule_of(levels)
         self.equilibria = placed(labelling.climb(f, levels.highest()), components[: len(tree.S)])
         self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
-        self._note_doubts()
+        if levels.level is not None and boundary != levels.level:
+            self.note(
+                f"C = {self.C:g} leaves f < 0 everywhere; the level was set relative to the "
+                "density of the clusters"
+            )
+        for doubt in levels.doubts():
+            self.note(doubt)
+        wanted, found = levels.n_clusters, levels.answer.n_clusters
+        if wanted is not None and found < wanted:
+            self.note(f"no model separates {wanted} clusters: {found} were found")
+        elif wanted is None and found == 1:
+            self.note("no split is significant: the answer is one cluster")
 
     def rule_of(self, levels: LevelSets) -> LevelRule:
         """Return the rule of a cut of the trees, with the scores of `levels`."""
@@ -229,29 +215,3 @@ class LevelTreeEngine(SupportVectorEngine):
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float32 of seen rows (n, q)."""
         return self.levels.score(rows)
-
-    def _note_doubts(self) -> None:
-        levels = self.levels
-        if levels.level is not None and levels.boundary != levels.level:
-            self.note(
-                f"C = {self.C:g} leaves f < 0 everywhere; the level was set relative to the "
-                "density of the clusters"
-            )
-        for doubt in levels.doubts():
-            self.note(doubt)
-        wanted, found = levels.n_clusters, levels.answer.n_clusters
-        if wanted is not None and found < wanted:
-            self.note(f"no model separates {wanted} clusters: {found} were found")
-        elif wanted is None and found == 1:
-            self.note("no split is significant: the answer is one cluster")
-
-
-def check_cut(n_clusters: int | None, level: float | None, significance: float | None) -> None:
-    """Raise ValueError unless exactly one of the three is given and valid."""
-    if sum(value is not None for value in (n_clusters, level, significance)) != 1:
-        raise ValueError("give exactly one of n_clusters, level and significance")
-    if n_clusters is not None:
-        COUNT.check("n_clusters", n_clusters)
-    for name, value in (("level", level), ("significance", significance)):
-        if value is not None and not (isinstance(value, Real) and value == value):
-            raise ValueError(f"{name} must be a number, found {value!r}")

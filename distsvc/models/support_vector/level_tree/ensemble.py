@@ -6,7 +6,7 @@ a sequential pass over its own stream of rows, and the growing of its tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,37 +80,17 @@ class Member:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models to train, equal on the driver and on every worker.
+    """Models to train, equal on the driver and on every worker."""
 
-    Attributes
-    ----------
-    components : ndarray of shape (q, d), float32
-        Directions on which rows are projected, the leading ones first.
-    members : list of Member
-    budget : int or None
-        Maximum number of support vectors of a member.
-    maintenance, projection_size : str, int
-        As in `StochasticGradient`.
-    steps : int
-        Number of steps of a member.
-    seed : int
-    sample_rows : int
-        Number of rows, those with the lowest keys, on which members are trained and tested.
-    ties : bool
-        Whether the table consists of few points with many rows each. Rows at a peak then count in
-        the test.
-
-    """
-
-    components: np.ndarray
+    components: np.ndarray  # (q, d) float32: directions for projections, the leading ones first
     members: list[Member]
-    budget: int | None
-    maintenance: str
+    budget: int | None  # maximum number of support vectors of a member
+    maintenance: str  # as in `StochasticGradient`
     projection_size: int
-    steps: int
+    steps: int  # of a member
     seed: int
-    sample_rows: int
-    ties: bool = False
+    sample_rows: int  # rows, those with the lowest keys, to train and test members
+    ties: bool = False  # few points with many rows each: rows at a peak count in the test
 
     def facts(self) -> Facts:
         """Return all fields except the components as plain values, for `restored`."""
@@ -204,7 +184,7 @@ class Ensemble:
 
         `blocks` are as in `grow`, of a table of `n_rows`.
         """
-        sums = tree.no_differences()
+        sums = np.zeros((4, tree.n_branches), np.int64)
         for block in blocks(0, self.tested_ranges(number, n_rows), 0):
             tree.add_differences(block, sums, self.ties)
         return sums
@@ -251,29 +231,20 @@ def make_ensemble(
     else:
         rows, width = (pilot, density_gamma) if points is None else (points, parting_gamma)
         view = project(rows, components)
-        members = list(_members(view, d, EFFORTS[effort], C, width, n_jobs))
+        chosen, sizes = EFFORTS[effort], [d]
+        octaves = list(chosen.octaves) * chosen.repeats
+        if d > FLAT:
+            most = view.shape[1]
+            sizes = sorted({q for q in chosen.subspaces if q < most} | {most})
+            octaves = list(chosen.octaves_in_subspaces) * chosen.repeats_in_subspaces
+        middles = map_threads(lambda q: width(view[:, :q].astype(np.float64)), sizes, n_jobs)
+        members = [
+            Member(q, middle * 2.0**octave, C)
+            for q, middle in zip(sizes, middles, strict=True)
+            for octave in octaves
+        ]
     steps, ties = steps_of_member(n_rows, max_iter), points is not None
     return Ensemble(
         components, members, budget, maintenance, projection_size, steps, seed,
         rows_of_sample(n_rows, max_iter), ties,
     )  # fmt: skip
-
-
-def _members(
-    view: np.ndarray,
-    d: int,
-    effort: Effort,
-    C: float,
-    width: Callable[[np.ndarray], float],
-    n_jobs: int | None,
-) -> Iterator[Member]:
-    if d <= FLAT:
-        sizes, octaves, repeats = [d], effort.octaves, effort.repeats
-    else:
-        most = view.shape[1]
-        sizes = sorted({q for q in effort.subspaces if q < most} | {most})
-        octaves, repeats = effort.octaves_in_subspaces, effort.repeats_in_subspaces
-    middles = map_threads(lambda q: width(view[:, :q].astype(np.float64)), sizes, n_jobs)
-    for q, middle in zip(sizes, middles, strict=True):
-        for octave in list(octaves) * repeats:
-            yield Member(q, middle * 2.0**octave, C)

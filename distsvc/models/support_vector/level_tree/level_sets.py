@@ -39,58 +39,24 @@ it a note says that clusters have no clear borders."""
 
 @dataclass(frozen=True)
 class LevelSets:
-    """Tested trees of several models, and the cut that won.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-    trees : sequence of LevelTree
-        Trees with z and depths, in the order of the ensemble's members.
-    pilot : ndarray of shape (m, q), float32
-        Pilot rows along the leading directions.
-    n_rows : int
-        Number of rows to which the trees' z are scaled.
-    granularity : str
-        Key of `REFERENCE_ROWS`.
-    level : float or None
-        Level of g at which f is 0, if g reaches it. None: `LOWEST_LEVEL` of the median birth level.
-    nu : float or None
-        Share of the pilot outside. None: the limit of `NeighbourScore`.
-    nearest : bool
-        Label rows by their nearest support vector instead of the vote.
-    n_clusters : int or None
-        Given number of clusters; None to choose it.
-    least_standing : float
-        Minimum score of a winner; below it the answer is one cluster.
-    before : ndarray of shape (n,), or None
-        Labels of the first pilot rows in the previous answer; only a clearly better answer replaces
-        it.
-    follow : bool or None
-        Whether the previous answer is used; None for the decision of the vote.
-    n_jobs : int or None
-        Number of threads.
-    granularities : sequence of str
-        Keys of `REFERENCE_ROWS` for which answers are computed.
-    voting : VoteRows
-        Rows of the vote with their cache, shared by answers of the same trees; created if None.
-
-    """
+    """Tested trees of several models, and the cut that won."""
 
     ensemble: Ensemble
-    trees: Sequence[LevelTree]
-    pilot: np.ndarray
-    n_rows: int
-    granularity: str
-    level: float | None
-    nu: float | None
-    nearest: bool = False
-    n_clusters: int | None = None
-    least_standing: float = LEAST_STANDING
-    before: np.ndarray | None = None
-    follow: bool | None = None
+    trees: Sequence[LevelTree]  # with z and depths, in the order of the ensemble's members
+    pilot: np.ndarray  # (m, q) float32: pilot rows along the leading directions
+    n_rows: int  # to which the trees' z are scaled
+    granularity: str  # key of `REFERENCE_ROWS`
+    level: float | None  # of g, at which f is 0, if g reaches it; None: by `LOWEST_LEVEL`
+    nu: float | None  # share of the pilot outside; None: the limit of `NeighbourScore`
+    nearest: bool = False  # label rows by their nearest support vector instead of the vote
+    n_clusters: int | None = None  # None to choose it
+    least_standing: float = LEAST_STANDING  # of a winner; below it the answer is one cluster
+    before: np.ndarray | None = None  # (n,): the first pilot rows' labels in the previous answer
+    follow: bool | None = None  # whether the previous answer is used; None: by the vote
     n_jobs: int | None = 1
-    granularities: Sequence[str] = tuple(REFERENCE_ROWS)
+    granularities: Sequence[str] = tuple(REFERENCE_ROWS)  # for which answers are computed
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
+    """Rows of the vote with their cache, shared by answers of the same trees."""
 
     def __post_init__(self) -> None:
         if self.voting is None:
@@ -131,7 +97,6 @@ class LevelSets:
 
     @property
     def tree(self) -> LevelTree:
-        """Tree of the answer."""
         return self.trees[self.answer.member]
 
     def rows(self, view: np.ndarray) -> np.ndarray:

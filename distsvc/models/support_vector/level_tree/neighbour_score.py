@@ -26,23 +26,13 @@ POINTS, SCORE_NEIGHBOURS = 500, 35
 class NeighbourScore:
     """Score of rows by near rows, negative outside.
 
-    Attributes
-    ----------
-    points : ndarray of shape (q, m), float32
-        Rows of the table, feature by feature.
-    least : float
-        Mean squared distance below which rows count as equally near, because of duplicates.
-    limit : float
-        Nearness below which rows are outside. Nearness is minus the logarithm of the distance.
-    unit : float
-        Standard deviation of nearness in a cluster, the unit of scores.
-
+    Nearness is minus the logarithm of the distance.
     """
 
-    points: np.ndarray
-    least: float
-    limit: float
-    unit: float
+    points: np.ndarray  # (q, m) float32: rows of the table, feature by feature
+    least: float  # mean squared distance below which rows count as equally near: duplicates
+    limit: float  # nearness below which rows are outside
+    unit: float  # standard deviation of nearness in a cluster, the unit of scores
 
     @classmethod
     def of(cls, view: np.ndarray, labels: np.ndarray, nu: float | None) -> NeighbourScore:

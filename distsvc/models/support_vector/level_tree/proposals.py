@@ -97,41 +97,22 @@ def merit_of(entropy: float, separated: float) -> float:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Cut that a model proposes.
+    """Cut that a model proposes."""
 
-    Attributes
-    ----------
-    member : int
-        Index of the model.
-    weight : float
-        Weight of its vote.
-    z : float
-        z of the least significant split that is kept; infinite for one cluster.
-    kept : ndarray of shape (b,), bool
-        Branches that are clusters.
-    labels : ndarray of shape (m,), int32
-        Clusters of the vote's rows.
-    separated, entropy : float
-        `VoteRows.separated` and `entropy` of the labels.
-
-    """
-
-    member: int
-    weight: float
-    z: float
-    kept: np.ndarray
-    labels: np.ndarray
-    separated: float
-    entropy: float
+    member: int  # index of the model
+    weight: float  # of its vote
+    z: float  # of the least significant split that is kept; infinite for one cluster
+    kept: np.ndarray  # (b,) bool: branches that are clusters
+    labels: np.ndarray  # (m,) int32: clusters of the vote's rows
+    separated: float  # `VoteRows.separated` of the labels
+    entropy: float  # of the labels
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters."""
         return int(self.kept.sum())
 
     @property
     def merit(self) -> float:
-        """Factor on the candidate's votes, `merit_of`."""
         return merit_of(self.entropy, self.separated)
 
 

@@ -32,16 +32,7 @@ maximum."""
 
 @dataclass(frozen=True)
 class Scored:
-    """Fields of a rule that scores rows by `NeighbourScore`.
-
-    Attributes
-    ----------
-    components : ndarray of shape (c, d), float32
-        Directions on which rows are projected.
-    near_points, near_least, near_limit, near_unit
-        Fields of `NeighbourScore`.
-
-    """
+    """Fields of a rule that scores rows by `NeighbourScore`."""
 
     components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
     near_points: Annotated[np.ndarray, ArrayField("float32", "c W")]
@@ -51,10 +42,7 @@ class Scored:
 
     @staticmethod
     def fields_of(components: np.ndarray, score: NeighbourScore) -> dict[str, Any]:
-        """Return the values of the fields of `Scored`, by name.
-
-        `score` is the score of rows that are projected on `components`.
-        """
+        """Return the fields of `Scored` for the score of rows projected on `components`."""
         near = {f"near_{name}": value for name, value in vars(score).items()}
         return {"components": components, **near}
 
@@ -68,7 +56,6 @@ class Scored:
 
     @cached_property
     def neighbour_score(self) -> NeighbourScore:
-        """Score of rows along the components."""
         return NeighbourScore(self.near_points, self.near_least, self.near_limit, self.near_unit)
 
 
@@ -76,19 +63,8 @@ class Scored:
 class LevelRule(Scored, Rule):
     """Rule that labels a row by the cluster with the largest weighted kernel sum.
 
-    Attributes
-    ----------
-    S : ndarray of shape (q, B), float32
-        Support vectors on the first q components, feature by feature.
-    a : ndarray of shape (B,), float32
-        Weights in g(x) = sum_j a_j K(s_j, x).
-    part : ndarray of shape (B,), int64
-        Clusters of the support vectors.
-    gamma : float
-        Parameter of the kernel.
-    nearest : bool
-        Label rows by their nearest support vector instead.
-
+    g(x) = sum_j a_j K(s_j, x) has the support vectors S on the first q components, feature by
+    feature. Their clusters are `part`. With `nearest`, the nearest support vector labels a row.
     """
 
     form: ClassVar[str] = "level-tree"
@@ -129,7 +105,6 @@ class LevelRule(Scored, Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters; each has a support vector."""
         return int(self.part.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -152,7 +127,6 @@ class LevelRule(Scored, Rule):
         return vote_shares(view, S, a, ends, float(self.gamma), self._power)
 
     def check(self) -> None:
-        """Raise DataError if support vectors have more coordinates than there are components."""
         found, most = len(self.S), len(self.components)
         if found > most:
             raise DataError(f"array S: expected at most {most} components, found {found}")

@@ -43,51 +43,26 @@ EMPTY = 0.05
 class LevelTree:
     """Branches of one decision function; the root's parent is -1.
 
-    Attributes
-    ----------
-    S : ndarray of shape (q, B), float32
-        Support vectors, feature by feature: the vertices.
-    a : ndarray of shape (B,), float32
-        Weights of the support vectors.
-    gamma : float
-        Parameter of the kernel.
-    heights : ndarray of shape (B,), float32
-        g(x) = sum_j a_j K(s_j, x) at the vertices.
-    edges : ndarray of shape (B - 1, 2), int64
-        Spanning tree of the vertices, by falling height.
-    edge_heights : ndarray of shape (B - 1,), float32
-        Lowest value of g found on each edge.
-    births, deaths : ndarray of shape (b,), float32
-        Levels of g between which a branch is a separate component; the root's death is 0.
-    masses : ndarray of shape (b,), float64
-        Share of the rows in a branch when it dies.
-    peaks, parents, joints : ndarray of shape (b,), int64
-        Vertex, branch, and index into `edges`; the root's parent and joint are -1.
-    saddles : ndarray of shape (q, b), float32
-        Lowest point of each joint; the root's is its peak.
-    z : ndarray of shape (b,), float64
-        Significance of each split; infinite for the root. Empty until `tested`.
-    depths : ndarray of shape (b,), float64
-        Depth of each split: -log(saddle / peak + 0.05), of kernel density estimates from the rows.
-        Infinite for the root. Empty until `tested`.
-
+    Arrays have an entry for each vertex (B,), edge (B - 1,) or branch (b,). `z` and `depths` are
+    infinite for the root, and empty until `tested`. A depth is -log(saddle / peak + 0.05), of
+    kernel density estimates from the rows.
     """
 
-    S: np.ndarray
-    a: np.ndarray
+    S: np.ndarray  # (q, B) float32: support vectors, feature by feature: the vertices
+    a: np.ndarray  # (B,) float32: weights of the support vectors
     gamma: float
-    heights: np.ndarray
-    edges: np.ndarray
-    edge_heights: np.ndarray
-    births: np.ndarray
-    deaths: np.ndarray
-    masses: np.ndarray
-    peaks: np.ndarray
-    parents: np.ndarray
-    joints: np.ndarray
-    saddles: np.ndarray
-    z: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    depths: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    heights: np.ndarray  # (B,) float32: g at the vertices
+    edges: np.ndarray  # (B - 1, 2) int64: spanning tree of the vertices, by falling height
+    edge_heights: np.ndarray  # (B - 1,) float32: lowest value of g found on each edge
+    births: np.ndarray  # (b,) float32: highest level of g at which a branch is separate
+    deaths: np.ndarray  # (b,) float32: lowest such level; the root's is 0
+    masses: np.ndarray  # (b,) float64: share of the rows in a branch when it dies
+    peaks: np.ndarray  # (b,) int64: vertices
+    parents: np.ndarray  # (b,) int64: branches
+    joints: np.ndarray  # (b,) int64: indices into `edges`, -1 for the root
+    saddles: np.ndarray  # (q, b) float32: lowest point of each joint; the root's is its peak
+    z: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (b,) float64
+    depths: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (b,) float64
 
     @classmethod
     def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> LevelTree:
@@ -121,10 +96,6 @@ class LevelTree:
     def n_branches(self) -> int:
         """Number of branches with the root: the maximum number of clusters."""
         return len(self.births)
-
-    def no_differences(self) -> np.ndarray:
-        """Return sums (4, b) int64 of zeros."""
-        return np.zeros((4, self.n_branches), np.int64)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray, ties: bool = False) -> None:
         """Add rows to the `sums` (4, b) int64 that `tested` takes, in units of 1 / FIXED.

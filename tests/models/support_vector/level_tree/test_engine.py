@@ -67,7 +67,7 @@ def test_the_steps_of_a_job_give_the_answer_of_fit(d, parameters):
     ensemble, trees, sums = engine.ensemble, [], []
     for number in range(len(ensemble.members)):
         trees.append(ensemble.grow(number, engine.view, engine.key_ranges(n), blocks))
-        of_parts = [trees[-1].no_differences() for _ in range(3)]
+        of_parts = [np.zeros((4, trees[-1].n_branches), np.int64) for _ in range(3)]
         for part, some in zip(np.array_split(np.arange(n), 3), of_parts, strict=True):
             trees[-1].add_differences(view[part], some, ensemble.ties)
         sums.append(ensemble.test(number, trees[-1], n, blocks))

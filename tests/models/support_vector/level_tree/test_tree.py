@@ -34,7 +34,7 @@ def grown(seed=0, b=30, d=2, gamma=1.0, least_mass=10.0):
 
 
 def with_z(tree, X):
-    sums = tree.no_differences()
+    sums = np.zeros((4, tree.n_branches), np.int64)
     tree.add_differences(X, sums)
     return tree.tested(sums, len(X))
 
@@ -142,7 +142,7 @@ def test_tested_is_the_mean_over_its_standard_error(d):
 
 def test_z_from_a_share_of_the_rows_is_scaled_to_all():
     tree, X = grown(least_mass=5.0), rows(2000, seed=9)
-    sums = tree.no_differences()
+    sums = np.zeros((4, tree.n_branches), np.int64)
     tree.add_differences(X[:500], sums)
     others = tree.parents >= 0
     expected = significance(tree, X[:500], 2000)
