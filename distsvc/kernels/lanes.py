@@ -35,7 +35,9 @@ LANES = 32, 8, 1
 """Numbers of partial sums; elements that do not fill a vector use the next smaller number."""
 ROWS_AT_ONCE = 32
 """Rows of a table whose sums are computed together, each in its own element of a vector."""
-POINTS_AT_ONCE = 2
+HALF_OF_DROPPED = 1 << 15
+"""Half a unit of the last bit that a bfloat16 keeps of a float32."""
+POINTS_AT_ONCE = 4
 """Points whose distances to `ROWS_AT_ONCE` rows are computed together, a power of 2."""
 
 FLOAT32, FLOAT64 = ir.FloatType(), ir.DoubleType()
@@ -234,20 +236,32 @@ def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
     return typed
 
 
-def _weighted_rows(of: _RowCode) -> None:
-    builder, (weights, rows, n, out) = of.builder, of.arguments
-    sums = of.variable(FLOAT64, 0.0)
+def _squares_of_products(of: _RowCode) -> None:
+    builder, (weights, stride, rows, means, n, gaps, out) = of.builder, of.arguments
     with cgutils.for_range(builder, n) as loop:
-        row = of.read(rows, loop.index, FLOAT64)
-        term = builder.fmul(of.element(weights, loop.index), row)
-        builder.store(builder.fadd(builder.load(sums), term), sums)
-    of.write(out, of.first, builder.load(sums))
+        gap = builder.fsub(of.read(rows, loop.index, FLOAT64), of.element(means, loop.index))
+        of.write(gaps, loop.index, gap)
+    product, squares = of.variable(FLOAT64, 0.0), of.variable(FLOAT64, 0.0)
+    is_diagonal = builder.icmp_signed("==", stride, of.first)
+    one = ir.Constant(n.type, 1)
+    with cgutils.for_range(builder, n) as row:
+        builder.store(_constant(FLOAT64, 0.0), product)
+        first = builder.select(is_diagonal, row.index, of.first)
+        stop = builder.add(row.index, one)
+        with cgutils.for_range_slice(builder, first, stop, one) as (place, _):
+            weight = of.element(weights, builder.add(builder.mul(row.index, stride), place))
+            term = builder.fmul(weight, of.read(gaps, place, FLOAT64))
+            builder.store(builder.fadd(builder.load(product), term), product)
+        found = builder.load(product)
+        total = builder.fadd(builder.load(squares), builder.fmul(found, found))
+        builder.store(total, squares)
+    of.write(out, of.first, builder.load(squares))
 
 
 def _column_squares(of: _RowCode) -> None:
     builder, (rows, points, out, lowest, highest) = of.builder, of.arguments
     m, d = cgutils.unpack_tuple(builder, points.shape)
-    least, most = of.variable(INT32, 2**31 - 1), of.variable(INT32, -(2**31))
+    least, most = of.variable(INT16, 2**15 - 1), of.variable(INT16, -(2**15))
     totals = [of.variable(FLOAT32, 0.0) for _ in range(POINTS_AT_ONCE)]
 
     def add(point: ir.Value, n: int) -> None:
@@ -261,13 +275,14 @@ def _column_squares(of: _RowCode) -> None:
                 gap = builder.fsub(row, value)
                 builder.store(_fused(builder, gap, gap, builder.load(total)), total)
         for place, total in zip(places, totals, strict=False):
-            found = builder.load(total)
-            of.write(out, place, found)
-            bits = builder.bitcast(found, _vector(INT32))
+            bits = builder.bitcast(builder.load(total), _vector(INT32))
+            rounded = builder.add(bits, _constant(INT32, HALF_OF_DROPPED))
+            kept = builder.trunc(builder.ashr(rounded, _constant(INT32, 16)), _vector(INT16))
+            of.write(out, place, kept)
             for bound, side in ((least, "<"), (most, ">")):
                 old = builder.load(bound)
-                closer = builder.icmp_signed(side, bits, old)
-                builder.store(builder.select(closer, bits, old), bound)
+                closer = builder.icmp_signed(side, kept, old)
+                builder.store(builder.select(closer, kept, old), bound)
 
     start = of.first
     for n in (POINTS_AT_ONCE, 1):
@@ -276,41 +291,33 @@ def _column_squares(of: _RowCode) -> None:
         with cgutils.for_range_slice(builder, start, stop, step) as (point, _):
             add(point, n)
         start = stop
-    of.write(lowest, of.first, builder.load(least))
-    of.write(highest, of.first, builder.load(most))
+    of.write(lowest, of.first, builder.sext(builder.load(least), _vector(INT32)))
+    of.write(highest, of.first, builder.sext(builder.load(most), _vector(INT32)))
 
 
 def _count_up_to(of: _RowCode) -> None:
     builder, (values, limits, counts) = of.builder, of.arguments
-    m, element = cgutils.unpack_tuple(builder, values.shape)[0], values.data.type.pointee
-    limit = of.read(limits, of.first, INT32)
-    limit = limit if element == INT32 else builder.trunc(limit, _vector(element))
-    count = of.variable(element, 0)
+    m = cgutils.unpack_tuple(builder, values.shape)[0]
+    limit = builder.trunc(of.read(limits, of.first, INT32), _vector(INT16))
+    count = of.variable(INT16, 0)
     with cgutils.for_range(builder, m) as loop:
-        is_below = builder.icmp_signed("<=", of.read(values, loop.index, element), limit)
-        below = builder.sext(is_below, _vector(element))  # -1 if true
+        is_below = builder.icmp_signed("<=", of.read(values, loop.index, INT16), limit)
+        below = builder.sext(is_below, _vector(INT16))  # -1 if true
         builder.store(builder.sub(builder.load(count), below), count)
-    found = builder.load(count)
-    of.write(counts, of.first, found if element == INT32 else builder.sext(found, _vector(INT32)))
-
-
-def _column_steps(of: _RowCode) -> None:
-    builder, (squares, lowest, shift, out) = of.builder, of.arguments
-    m = cgutils.unpack_tuple(builder, squares.shape)[0]
-    first, dropped = of.read(lowest, of.first, INT32), of.splat(shift)
-    with cgutils.for_range(builder, m) as loop:
-        bits = builder.ashr(of.read(squares, loop.index, INT32), dropped)
-        of.write(out, loop.index, builder.trunc(builder.sub(bits, first), _vector(INT16)))
+    of.write(counts, of.first, builder.sext(builder.load(count), _vector(INT32)))
 
 
 def _sum_below(of: _RowCode) -> None:
     builder, (squares, limits, *span, sums) = of.builder, of.arguments
-    limit, total = of.read(limits, of.first, INT32), of.variable(FLOAT32, 0.0)
+    limit = builder.trunc(of.read(limits, of.first, INT32), _vector(INT16))
+    total = of.variable(FLOAT32, 0.0)
     with cgutils.for_range_slice(builder, *span) as (place, _):
-        row = of.read(squares, place, FLOAT32)
-        below = builder.icmp_signed("<", builder.bitcast(row, _vector(INT32)), limit)
-        term = builder.select(below, row, _constant(FLOAT32, 0.0))
-        builder.store(builder.fadd(builder.load(total), term), total)
+        kept = of.read(squares, place, INT16)
+        below = builder.icmp_signed("<", kept, limit)
+        kept = builder.select(below, kept, _constant(INT16, 0))
+        bits = builder.shl(builder.zext(kept, _vector(INT32)), _constant(INT32, 16))
+        row = builder.bitcast(bits, _vector(FLOAT32))
+        builder.store(builder.fadd(builder.load(total), row), total)
     of.write(sums, of.first, builder.load(total))
 
 
@@ -319,31 +326,24 @@ def column_squares(
 ) -> None:
     """Set out (m, ROWS_AT_ONCE) to the squared distances of points (m, d) to columns of rows.
 
-    rows (d, ROWS_AT_ONCE), all contiguous float32. Squares are added in the order of the features,
-    each with one rounding. lowest and highest (ROWS_AT_ONCE,) int32 are set to the extremes of a
-    column's distances, as integers of their bits.
+    rows (d, ROWS_AT_ONCE) and points are contiguous float32. Squares are added in the order of the
+    features, each with one rounding. A sum is rounded to the upper 16 bits of a float32, a
+    bfloat16, which are stored as int16: as integers they have the same order. lowest and highest
+    (ROWS_AT_ONCE,) int32 are set to the extremes of each column.
     """
-    out[:] = 0.0
+    squares = np.zeros(out.shape, np.float32)
     with np.errstate(over="ignore"):
         for k in range(len(rows)):
             gap = rows[k] - points[:, k, None]
-            out += gap * gap
-    lowest[:], highest[:] = out.view(np.int32).min(axis=0), out.view(np.int32).max(axis=0)
-
-
-def column_steps(squares: np.ndarray, lowest: np.ndarray, shift: np.int32, out: np.ndarray) -> None:
-    """Set out (m, ROWS_AT_ONCE) int16 to the bits of squares, shifted right, less `lowest`.
-
-    squares (m, ROWS_AT_ONCE) float32, lowest (ROWS_AT_ONCE,) int32, shift int32. Higher bits of the
-    results are lost.
-    """
-    out[:] = (squares.view(np.int32) >> shift) - lowest
+            squares += gap * gap
+    out[:] = (squares.view(np.int32) + np.int32(HALF_OF_DROPPED)) >> 16
+    lowest[:], highest[:] = out.min(axis=0), out.max(axis=0)
 
 
 def count_up_to(values: np.ndarray, limits: np.ndarray, counts: np.ndarray) -> None:
     """Set counts (ROWS_AT_ONCE,) to the number of elements of each column up to its limit.
 
-    values (m, ROWS_AT_ONCE) int16 or int32, m < 2^15; limits, of that range, and counts int32.
+    values (m, ROWS_AT_ONCE) int16, m < 2^15; limits, of that range, and counts int32.
     """
     counts[:] = (values <= limits).sum(axis=0)
 
@@ -353,23 +353,33 @@ def sum_below(
 ) -> None:
     """Set sums (ROWS_AT_ONCE,) float32 of the elements of each column below its limit.
 
-    limits (ROWS_AT_ONCE,) int32 are compared with the bits of squares (m, ROWS_AT_ONCE) float32.
-    Only the rows start, start + step, ... below stop are added, in this order.
+    squares (m, ROWS_AT_ONCE) int16 are those of `column_squares`; limits are int32. Only the rows
+    start, start + step, ... below stop are added, in this order.
     """
     part = squares[start:stop:step]
     sums[:] = 0.0
-    for row in np.where(part.view(np.int32) < limits, part, np.float32(0.0)):
+    for row in (np.where(part < limits, part, 0).astype(np.int32) << 16).view(np.float32):
         sums += row
 
 
-def weighted_rows(weights: np.ndarray, rows: np.ndarray, n: int, out: np.ndarray) -> None:
-    """Set out (ROWS_AT_ONCE,) to the sum of n rows (n, ROWS_AT_ONCE) by weights (n,), float64.
+def squares_of_products(
+    weights: np.ndarray,
+    stride: int,
+    rows: np.ndarray,
+    means: np.ndarray,
+    n: int,
+    gaps: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set out (ROWS_AT_ONCE,) to the squared lengths of L (x - means) for the columns x of rows.
 
-    Each element is summed in the order of the rows, with every product rounded.
+    L is lower triangular, and the first n rows of weights (p, p), if `stride` is p. With a stride
+    of 0, L is diagonal, and the first n of weights[0]. rows (p, ROWS_AT_ONCE) and means (p,) have
+    n elements in use; gaps (p, ROWS_AT_ONCE) is overwritten. All are float64.
     """
-    out[:] = 0.0
-    for b in range(n):
-        out += weights[b] * rows[b]
+    gaps[:n] = rows[:n] - means[:n, None]
+    lower = weights[:n, :n] if stride else np.diag(weights[0, :n])
+    out[:] = ((np.tril(lower) @ gaps[:n]) ** 2).sum(axis=0)
 
 
 def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
@@ -425,7 +435,6 @@ _compile(dot, _sums(_of_dot))
 _compile(square_distance, _sums(_of_distance))
 _compile(projection, _sums(_of_projection, 2))
 _compile(column_squares, _of_rows(_column_squares))
-_compile(column_steps, _of_rows(_column_steps))
 _compile(count_up_to, _of_rows(_count_up_to))
 _compile(sum_below, _of_rows(_sum_below))
-_compile(weighted_rows, _of_rows(_weighted_rows))
+_compile(squares_of_products, _of_rows(_squares_of_products))

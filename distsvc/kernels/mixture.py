@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from distsvc.kernels.jit import inlined, kernel
-from distsvc.kernels.lanes import ROWS_AT_ONCE, fma, weighted_rows
+from distsvc.kernels.jit import inlined, kernel, unchecked
+from distsvc.kernels.lanes import ROWS_AT_ONCE, fma, squares_of_products
 
 LOG_TWO_PI = 1.8378770664093453
 
@@ -112,20 +112,6 @@ def invert(A, n, inverse):
 
 
 @inlined
-def set_squares(lower, gaps, n, squares):
-    """Set squares (T,) to the squared lengths of L x for the columns x of gaps (n, T).
-
-    L = lower (n, n) is triangular.
-    """
-    z = np.empty(ROWS_AT_ONCE)
-    squares[:] = 0.0
-    for a in range(n):
-        weighted_rows(lower[a], gaps, a + 1, z)
-        for t in range(ROWS_AT_ONCE):
-            squares[t] += z[t] * z[t]
-
-
-@inlined
 def exponential(t):
     """Return e^t for t <= 0, with a relative error below 1e-15; 0 below `NEGLIGIBLE`.
 
@@ -141,6 +127,115 @@ def exponential(t):
         value = fma(value, r, below)
     power = np.int64((np.int64(whole) + 1023) << 52).view(np.float64)  # 2^whole
     return value * power if t >= NEGLIGIBLE else 0.0
+
+
+@inlined
+def set_factors(covariances, means, log_weights, present, factors, centres, constants):
+    """Prepare the components' densities of the numbers `present`, padded by -1; return their count.
+
+    factors (K, p, p) are set to inverse Cholesky factors, or factors[:, 0] to their diagonals for
+    diagonal covariances. centres (K, p) are set to means, and constants (K,) to log-densities at
+    the means plus `log_weights`.
+    """
+    (k, s, p), o = covariances.shape, 0
+    while o < p and present[o] >= 0:
+        o += 1
+    block = np.zeros((p, p))
+    for c in range(k):
+        constants[c] = log_weights[c] - 0.5 * o * LOG_TWO_PI
+        for a in range(o):
+            centres[c, a] = means[c, present[a]]
+        if s == p and p > 1:
+            for a in range(o):
+                for b in range(a + 1):
+                    block[a, b] = covariances[c, present[a], present[b]]
+            constants[c] += invert_lower(block, o, factors[c])
+        else:
+            for a in range(o):
+                factors[c, 0, a] = 1.0 / math.sqrt(covariances[c, 0, present[a]])
+                constants[c] += math.log(factors[c, 0, a])
+    return o
+
+
+@unchecked
+def set_posteriors(
+    values, places, factors, stride, centres, constants, chances, o, n, tops, totals, posteriors
+):
+    """Set the posteriors (K, T) of n rows, values (o, T) and places (q, T) of levels in `chances`.
+
+    tops (T,) and totals (T,) are set so that tops + log(totals) are log-likelihoods. `stride` is as
+    in `squares_of_products`. Loops have one subject each, so that the compiler vectorises them.
+    """
+    gaps = np.empty((o, ROWS_AT_ONCE))
+    for c in range(constants.shape[0]):
+        logs = posteriors[c]
+        squares_of_products(factors[c], stride, values, centres[c], o, gaps, logs)
+        for t in range(n):
+            logs[t] = constants[c] - 0.5 * logs[t]
+        for j in range(places.shape[0]):
+            for t in range(n):
+                logs[t] += chances[c, places[j, t]]
+        for t in range(n):
+            tops[t] = logs[t] if c == 0 or logs[t] > tops[t] else tops[t]
+    totals[:] = 0.0
+    for c in range(constants.shape[0]):
+        for t in range(n):
+            posteriors[c, t] = exponential(posteriors[c, t] - tops[t])
+        for t in range(n):
+            totals[t] += posteriors[c, t]
+    for c in range(constants.shape[0]):
+        for t in range(n):
+            posteriors[c, t] /= totals[t]
+
+
+@inlined
+def with_missing(log_chances):
+    """Return log-chances (K, L + 1) whose last column, 0, is the place of missing levels."""
+    chances = np.zeros((log_chances.shape[0], log_chances.shape[1] + 1))
+    chances[:, : log_chances.shape[1]] = log_chances
+    return chances
+
+
+@kernel
+def cluster_shares(
+    Z, numbers, levels, order, starts, present, log_weights, means, covariances, log_chances,
+    first_level, cluster, out,
+):  # fmt: skip
+    """Set out (n, k) float32 to sums, by cluster, of the posteriors of components.
+
+    Rows Z (n, D) float32 hold numbers in the columns numbers (p,) and levels in the columns levels
+    (q,). Group g is the rows order[starts[g]:starts[g + 1]] (see `expectation`). Component c is
+    part of cluster[c]; the other arguments are as in `expectation`.
+    """
+    (k, p), q, n_clusters = means.shape, levels.shape[0], out.shape[1]
+    stride = p if covariances.shape[1] == p and p > 1 else 0
+    factors, centres, constants = np.zeros((k, p, p)), np.zeros((k, p)), np.empty(k)
+    chances, missing = with_missing(log_chances), log_chances.shape[1]
+    values, places = np.zeros((p, ROWS_AT_ONCE)), np.empty((q, ROWS_AT_ONCE), np.uint32)
+    tops, totals = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
+    posteriors, sums = np.empty((k, ROWS_AT_ONCE)), np.empty((n_clusters, ROWS_AT_ONCE))
+    for g in range(starts.shape[0] - 1):
+        o = set_factors(covariances, means, log_weights, present[g], factors, centres, constants)
+        for start in range(starts[g], starts[g + 1], ROWS_AT_ONCE):
+            rows = order[start : min(start + ROWS_AT_ONCE, starts[g + 1])]
+            for t in range(rows.shape[0]):
+                for a in range(o):
+                    values[a, t] = Z[rows[t], numbers[present[g, a]]]
+                for j in range(q):
+                    level = Z[rows[t], levels[j]]
+                    place = first_level[j] + np.int64(level + np.float32(0.5))
+                    places[j, t] = place if level > np.float32(-0.5) else missing
+            set_posteriors(
+                values, places, factors, stride, centres, constants, chances, o, rows.shape[0],
+                tops, totals, posteriors,
+            )  # fmt: skip
+            sums[:] = 0.0
+            for c in range(k):
+                for t in range(rows.shape[0]):
+                    sums[cluster[c], t] += posteriors[c, t]
+            for t in range(rows.shape[0]):
+                for c in range(n_clusters):
+                    out[rows[t], c] = sums[c, t]
 
 
 @kernel
@@ -167,31 +262,22 @@ def expectation(
     q, k = levels.shape[1], means.shape[0]
     is_full = covariances.shape[1] == p and p > 1
     sums_full = second.shape[1] == p and p > 1
-    factors = np.zeros((k, p, p))
-    slopes = np.zeros((k, p, p))
-    rest = np.zeros((k, p, p))
-    block = np.zeros((p, p))
-    constants = np.empty(k)
+    stride, n_levels = p if is_full else 0, log_chances.shape[1]
+    factors, centres, constants = np.zeros((k, p, p)), np.zeros((k, p)), np.empty(k)
+    chances = with_missing(log_chances)
+    slopes, rest = np.zeros((k, p, p)), np.zeros((k, p, p))
     likelihoods = np.zeros(n)
     rows, used = np.empty((ROWS_AT_ONCE, p)), np.empty(ROWS_AT_ONCE)
-    values, gaps = np.zeros((p, ROWS_AT_ONCE)), np.empty((p, ROWS_AT_ONCE))
-    squares, tops = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
-    logs = np.empty((k, ROWS_AT_ONCE))
-    row = np.empty(p)
+    values, places = np.zeros((p, ROWS_AT_ONCE)), np.empty((q, ROWS_AT_ONCE), np.uint32)
+    tops, totals = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
+    posteriors, row = np.empty((k, ROWS_AT_ONCE)), np.empty(p)
     for g in range(starts.shape[0] - 1):
         if starts[g] == starts[g + 1]:
             continue
-        o, u = 0, 0
-        while o < p and present[g, o] >= 0:
-            o += 1
+        o = set_factors(covariances, means, log_weights, present[g], factors, centres, constants)
         u = p - o
         for c in range(k):
-            constants[c] = log_weights[c] - 0.5 * o * LOG_TWO_PI
             if is_full:
-                for a in range(o):
-                    for b in range(a + 1):
-                        block[a, b] = covariances[c, present[g, a], present[g, b]]
-                constants[c] += invert_lower(block, o, factors[c])
                 for d in range(u):  # slopes = S_uo inv(S_oo), by the inverse factor twice
                     for a in range(o):
                         value = 0.0
@@ -210,47 +296,25 @@ def expectation(
                             value -= slopes[c, d, b] * covariances[c, missing[g, e], present[g, b]]
                         rest[c, d, e] = value
             else:
-                for a in range(o):
-                    factors[c, 0, a] = 1.0 / math.sqrt(covariances[c, 0, present[g, a]])
-                    constants[c] += math.log(factors[c, 0, a])
                 for d in range(u):  # off the diagonal, and in slopes, zeros stay
                     rest[c, d, d] = covariances[c, 0, missing[g, d]]
         for start in range(starts[g], starts[g + 1], ROWS_AT_ONCE):
             n_rows = min(ROWS_AT_ONCE, starts[g + 1] - start)
             if not given:
-                for t in range(n_rows if is_full else 0):
+                for t in range(n_rows):
                     for a in range(o):
                         values[a, t] = X[start + t, present[g, a]]
-                for c in range(k):
-                    if is_full:
-                        for a in range(o):
-                            mean = means[c, present[g, a]]
-                            for t in range(ROWS_AT_ONCE):
-                                gaps[a, t] = values[a, t] - mean
-                        set_squares(factors[c], gaps, o, squares)
-                    else:
-                        for t in range(n_rows):
-                            squares[t] = 0.0
-                            for a in range(o):
-                                gap = X[start + t, present[g, a]] - means[c, present[g, a]]
-                                z = factors[c, 0, a] * gap
-                                squares[t] += z * z
-                    for t in range(n_rows):
-                        value = constants[c] - 0.5 * squares[t]
-                        for j in range(q):
-                            if levels[start + t, j] >= 0:
-                                value += log_chances[c, first_level[j] + levels[start + t, j]]
-                        logs[c, t] = value
-                        tops[t] = value if c == 0 or value > tops[t] else tops[t]
-                squares[:] = 0.0
-                for c in range(k):
-                    for t in range(n_rows):
-                        logs[c, t] = exponential(logs[c, t] - tops[t])
-                        squares[t] += logs[c, t]
+                    for j in range(q):
+                        level = levels[start + t, j]
+                        places[j, t] = first_level[j] + level if level >= 0 else n_levels
+                set_posteriors(
+                    values, places, factors, stride, centres, constants, chances, o, n_rows,
+                    tops, totals, posteriors,
+                )  # fmt: skip
                 for t in range(n_rows):
-                    likelihoods[start + t] = tops[t] + math.log(squares[t])
+                    likelihoods[start + t] = tops[t] + math.log(totals[t])
                     for c in range(k):
-                        posterior[start + t, c] = logs[c, t] / squares[t]
+                        posterior[start + t, c] = posteriors[c, t]
             if mass.shape[0] == 0:
                 continue
             for c in range(k):

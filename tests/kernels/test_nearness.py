@@ -34,7 +34,7 @@ def test_nearness_whichever_points_are_near(kernel, m, k):
     squares = np.sort(((X[:, None] - P.T.astype(np.float64)) ** 2).sum(axis=2), axis=1)
     on_point = (squares[:, 0] == 0.0).astype(int)
     expected = np.array([own[a : a + k].mean() for own, a in zip(squares, on_point, strict=True)])
-    np.testing.assert_allclose(found, -0.5 * np.log(np.maximum(expected, 1e-9)), atol=3e-4)
+    np.testing.assert_allclose(found, -0.5 * np.log(np.maximum(expected, 1e-9)), atol=2e-3)
 
 
 @both
@@ -43,4 +43,4 @@ def test_nearness_of_rows_whose_distances_span_many_magnitudes(kernel):
     found = np.empty(33)
     kernel(np.zeros((33, 1), np.float32), P, 3, np.float32(1e-30), found)
     expected = -0.5 * np.log(np.mean(4.0 ** np.arange(-20, -17)))
-    np.testing.assert_allclose(found, expected, atol=3e-4)
+    np.testing.assert_allclose(found, expected, atol=2e-3)

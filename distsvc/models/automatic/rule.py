@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, cast
 import numpy as np
 
 from distsvc.errors import DataError
+from distsvc.kernels.mixture import cluster_shares
 from distsvc.models.columns.model import PreparedLayout
-from distsvc.models.mixture.density import MixtureRows, NormalMixture
+from distsvc.models.mixture.density import NormalMixture, Patterns
 from distsvc.models.rules.fields import ArrayField, ClustersField
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
@@ -89,14 +90,14 @@ class MixtureRule(Scored, Rule):
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""
-        numbers = Z[:, self.numbers].astype(np.float64)
-        numbers[Z[:, self.absent] != 0.0] = np.nan
-        levels = np.rint(Z[:, self.levels]).astype(np.int32)
-        posterior = self._mixture.posterior(MixtureRows(numbers, levels, self.n_levels))
-        out = np.zeros((self.n_clusters, len(Z)))
-        for component, cluster in enumerate(self.cluster):
-            out[cluster] += posterior[:, component]
-        return np.ascontiguousarray(out.T, np.float32)
+        order, starts, present, _ = Patterns.of(Z[:, self.absent] == 0.0)
+        mixture, out = self._mixture, np.empty((len(Z), self.n_clusters), np.float32)
+        cluster_shares(
+            np.ascontiguousarray(Z, np.float32), self.numbers, self.levels, order, starts, present,
+            np.log(mixture.weights), mixture.means, mixture.covariances, np.log(mixture.chances),
+            mixture.first_level, self.cluster, out,
+        )  # fmt: skip
+        return out
 
     def mixture_at(self, origin: np.ndarray) -> NormalMixture:
         """Return the mixture of rows from which the origin (D,) is not subtracted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,34 +27,52 @@ class MixtureRows:
     @cached_property
     def by_pattern(self) -> SortedRows:
         """The rows, grouped by their pattern of missing numbers."""
-        n, p = self.X.shape
-        there = ~np.isnan(self.X)
-        if there.all():
-            kinds, order = np.ones((1, p), bool), np.arange(n)
-            starts = np.array([0, n])
-        else:
-            kinds, place = _patterns(there)
-            order = np.argsort(place, kind="stable")
-            starts = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(kinds)))])
-        present, missing = np.full((len(kinds), p + 1), -1), np.full((len(kinds), p + 1), -1)
-        for g, kind in enumerate(kinds):
-            present[g, : kind.sum()] = np.flatnonzero(kind)
-            missing[g, : p - kind.sum()] = np.flatnonzero(~kind)
-        X, levels = self.X, self.levels
-        if len(kinds) > 1:  # otherwise rows keep their order
-            X, levels = X[order], levels[order]
+        patterns, X, levels = Patterns.of(~np.isnan(self.X)), self.X, self.levels
+        if len(patterns.present) > 1:  # otherwise rows keep their order
+            X, levels = X[patterns.order], levels[patterns.order]
         X, levels = np.ascontiguousarray(X), np.ascontiguousarray(levels, np.int32)
-        return SortedRows(X, levels, order, starts, present, missing)
+        return SortedRows(X, levels, *patterns)
 
     def take(self, rows: np.ndarray) -> MixtureRows:
         """Return the rows with the indices `rows` (m,)."""
         return MixtureRows(self.X[rows], self.levels[rows], self.n_levels)
 
 
-def _patterns(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+class Patterns(NamedTuple):
+    """Rows grouped by pattern of missing numbers: arguments of kernels of mixtures."""
+
+    order: np.ndarray
+    starts: np.ndarray
+    present: np.ndarray
+    missing: np.ndarray
+
+    @classmethod
+    def of(cls, there: np.ndarray) -> Patterns:
+        """Return the patterns of rows from a mask (n, p) of present numbers."""
+        n, p = there.shape
+        whole = np.ones(n, bool)  # most rows of most tables; only the rest is sorted
+        if not there.all():
+            bits, full = np.packbits(there, axis=1), np.packbits(np.ones((1, p), bool), axis=1)
+            whole = (bits == full).all(axis=1)
+        rest = np.flatnonzero(~whole)
+        kinds, place = _different_rows(there[rest])
+        order = np.concatenate([rest[np.argsort(place, kind="stable")], np.flatnonzero(whole)])
+        sizes = np.bincount(place, minlength=len(kinds))
+        if len(rest) < n or n == 0:
+            kinds = np.vstack([kinds, np.ones((1, p), bool)])
+            sizes = np.append(sizes, n - len(rest))
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        present, missing = np.full((len(kinds), p + 1), -1), np.full((len(kinds), p + 1), -1)
+        for g, kind in enumerate(kinds):
+            present[g, : kind.sum()] = np.flatnonzero(kind)
+            missing[g, : p - kind.sum()] = np.flatnonzero(~kind)
+        return cls(order, starts, present, missing)
+
+
+def _different_rows(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the different rows (g, p) of a mask (n, p), ascending, and each row's index (n,)."""
     bits = np.packbits(there, axis=1)
-    words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    words = np.zeros((len(bits), 8 * max(-(-bits.shape[1] // 8), 1)), np.uint8)
     words[:, : bits.shape[1]] = bits
     # As numbers, rows keep their order, and sort many times faster than by columns.
     codes = words.view(">u8").astype(np.uint64)
