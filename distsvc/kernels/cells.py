@@ -101,15 +101,18 @@ def interpolate(x, knots, values, out):
     slopes = np.empty(g - 1)
     for k in range(g - 1):
         slopes[k] = (values[k + 1] - values[k]) / (knots[k + 1] - knots[k])
-    low = np.empty(ROWS_AT_ONCE, np.int64)
+    # Indices without a sign need no test for counting from the end.
+    low, two = np.empty(ROWS_AT_ONCE, np.uint64), np.uint64(2)
     for start in range(0, n, ROWS_AT_ONCE):
         m = min(ROWS_AT_ONCE, n - start)
         low[:] = 0
-        size = g - 1
+        size = np.uint64(g - 1)
         while size > 1:  # searches run side by side, to hide their latency
-            half = size >> 1
+            half = size // two
             for t in range(m):
-                low[t] += half if knots[low[t] + half] <= x[start + t] else 0
+                place = low[t] + half
+                low[t] = place if knots[place] <= x[start + t] else low[t]
             size -= half
         for t in range(m):
-            out[start + t] = values[low[t]] + slopes[low[t]] * (x[start + t] - knots[low[t]])
+            k = low[t]
+            out[start + t] = values[k] + slopes[k] * (x[start + t] - knots[k])

@@ -236,6 +236,15 @@ def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
     return typed
 
 
+def _weighted_rows(of: _RowCode) -> None:
+    builder, (weights, rows, n, out) = of.builder, of.arguments
+    total = of.variable(FLOAT32, 0.0)
+    with cgutils.for_range(builder, n) as loop:
+        weight, row = of.element(weights, loop.index), of.read(rows, loop.index, FLOAT32)
+        builder.store(_fused(builder, weight, row, builder.load(total)), total)
+    of.write(out, of.first, builder.load(total))
+
+
 def _squares_of_products(of: _RowCode) -> None:
     builder, (weights, stride, rows, means, n, gaps, out) = of.builder, of.arguments
     with cgutils.for_range(builder, n) as loop:
@@ -362,6 +371,16 @@ def sum_below(
         sums += row
 
 
+def weighted_rows(weights: np.ndarray, rows: np.ndarray, n: int, out: np.ndarray) -> None:
+    """Set out (ROWS_AT_ONCE,) to the sum of n rows (n, ROWS_AT_ONCE) by weights (n,), float32.
+
+    Each element is summed in the order of the rows, with one rounding a term.
+    """
+    out[:] = 0.0
+    for b in range(n):
+        out += weights[b] * rows[b]
+
+
 def squares_of_products(
     weights: np.ndarray,
     stride: int,
@@ -437,4 +456,5 @@ _compile(projection, _sums(_of_projection, 2))
 _compile(column_squares, _of_rows(_column_squares))
 _compile(count_up_to, _of_rows(_count_up_to))
 _compile(sum_below, _of_rows(_sum_below))
+_compile(weighted_rows, _of_rows(_weighted_rows))
 _compile(squares_of_products, _of_rows(_squares_of_products))
