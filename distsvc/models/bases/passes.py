@@ -68,8 +68,8 @@ class ModelledColumns(Protocol):
     def firsts(self) -> np.ndarray:
         """Index (d,) int64 of the first prepared column of each raw column."""
 
-    def prepared(self, X: np.ndarray) -> np.ndarray:
-        """Return prepared rows (n, D) float64."""
+    def centred(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        """Return prepared rows (n, D) float32, relative to `origin` (D,) float64."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,9 @@ class Values:
 
     def prepared(self, X: np.ndarray) -> np.ndarray:
         """Return raw rows X (n, d) as the rule takes them, float32."""
-        rows = X if self.columns is None else self.columns.prepared(X)
-        return np.ascontiguousarray(rows - self.centre, np.float32)
+        if self.columns is not None:
+            return self.columns.centred(X, self.centre)
+        return np.ascontiguousarray(X - self.centre, np.float32)
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
         """Return the values of centred rows Z (n, d) float32."""

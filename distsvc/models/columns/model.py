@@ -397,7 +397,18 @@ class ColumnModel:
         their cells, and missing numbers are draws from a standard normal. Without `rows`, values
         are the middles of cells, and missing numbers are 0.
         """
-        out = np.zeros((len(X), self.layout.width))
+        return np.ascontiguousarray(self._by_column(X, rows))
+
+    def centred(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        """Return prepared rows (n, width) float32, without draws, relative to `origin` (width,)."""
+        Z = self._by_column(X, None)
+        out = np.empty(Z.shape, np.float32, order="F")
+        np.subtract(Z, origin, out=out, casting="same_kind")
+        return np.ascontiguousarray(out)
+
+    def _by_column(self, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+        """Return prepared rows, column after column in memory, since columns are prepared so."""
+        out = np.zeros((self.layout.width, len(X))).T
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
             if column is not None:
                 own = out[:, first : first + column.width]

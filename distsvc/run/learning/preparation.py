@@ -72,9 +72,7 @@ class Preparation:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return raw rows X (n, d) float64 prepared for the rule, as float32 or float64."""
         if self.columns is not None:
-            Z = self.columns.prepared(X)
-            Z -= self.origin
-            return np.ascontiguousarray(Z, np.float32)
+            return self.columns.centred(X, self.origin)
         if self.float64:
             return self.scaling.apply(X) - self.origin
         return self.scaling.to_kernels(X, self.origin)

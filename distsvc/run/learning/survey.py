@@ -325,14 +325,15 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
         return Result({"rows": []})
     rows: list[OutlierRow] = []
     for block in run.plan.blocks(number, with_ids=run.plan.table.id is not None):
-        distances = reach.distances(block.X)
-        columns = distances.argmax(axis=1)
-        farthest = distances[np.arange(len(columns)), columns]
+        candidates = reach.candidates(block.X)
+        distances = reach.distances(block.X[candidates])
+        farthest = distances.max(axis=1)
         first = np.argsort(-farthest, kind="stable")[:most]
         first = first[farthest[first] > MIN_OUTLIER_RANGES]
-        for place, text in zip(first.tolist(), id_texts(block.ids, first).tolist(), strict=True):
-            column = int(columns[place])
-            value, row = float(block.X[place, column]), int(block.rows[place])
+        texts = id_texts(block.ids, candidates[first]).tolist()
+        for place, text in zip(first.tolist(), texts, strict=True):
+            column, at = int(distances[place].argmax()), candidates[place]
+            value, row = float(block.X[at, column]), int(block.rows[at])
             rows.append(OutlierRow(float(farthest[place]), row, column, value, text))
     rows = _farthest(rows, most)
     return Result({"rows": rows})
