@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import chain
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from distsvc.kernels.agreement import parted
 from distsvc.models.rows.agreement import rand_indices
-from distsvc.models.rows.threads import map_threads
+from distsvc.models.rows.neighbours import nearest_others
+from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 PROPOSALS = 6
@@ -68,9 +68,10 @@ class VoteRows:
     @cached_property
     def near(self) -> np.ndarray:
         """Indices (m, k) int64 of the rows nearest to each row, k <= 10."""
-        k = min(VOTE_NEIGHBOURS + 1, len(self.view))
-        near = cKDTree(self.view).query(self.view, k=k)[1].reshape(len(self.view), k)
-        return np.ascontiguousarray(near[:, 1:])
+        with one_thread():
+            return nearest_others(self.view, min(VOTE_NEIGHBOURS, len(self.view) - 1), self.n_jobs)[
+                1
+            ]
 
     def separated(self, labels: np.ndarray) -> float:
         """Return the share of near pairs that labels (m,) separate, over the share of all pairs.
