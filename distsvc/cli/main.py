@@ -44,6 +44,7 @@ from distsvc.run.work.start import ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
     from distsvc.published.backfill import BackfilledDay, Reprocess
+    from distsvc.published.republish import LaterNight
     from distsvc.run.work.progress import Progress
 
 
@@ -312,7 +313,7 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     them, so a second rollback undoes the first. With --withdraw nothing is published at OUT any
     more, and the next night continues from the night before it.
     """
-    later: list[tuple[str, str]] = []
+    later: list[LaterNight] = []
     with failing_cleanly():
         from distsvc.published import republish
 
@@ -326,8 +327,10 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     if withdraw:
         lines = [f"{run} is withdrawn: nothing is published"]
         if later:
-            days = f"--from {later[0][0]} --to {later[-1][0]}"
-            nights = ", ".join(f"{day} ({address})" for day, address in later)
+            days = f"--from {later[0].date} --to {later[-1].date}"
+            nights = ", ".join(
+                f"{one.date} ({one.address}{', held back' * one.is_held})" for one in later
+            )
             lines += [
                 f"warning: these nights continue it: {nights}",
                 f"to repeat them: distsvc backfill JOB.toml {days} --reprocess completed",
@@ -352,6 +355,7 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
         lines = histories.history_lines(nights)
         if page:
             histories.write_page(nights, page)
+            lines.append(page)
     say(*lines, as_json=as_json and {"nights": [night.model_dump() for night in nights]})
 
 

@@ -20,6 +20,7 @@ from distsvc.report.content.report import Report
 from distsvc.report.figures import drawing
 from distsvc.report.figures import nights as figures
 from distsvc.report.formats import template
+from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
@@ -116,6 +117,7 @@ def _from_report(report: Report) -> dict[str, object]:
         "unmeasured": list(states.values()).count("not measured"),
         "sizes": {one.label: one.rows for one in report.clusters},
         "names": {int(label): name for label, name in report.names.items()},
+        "page_names": cluster_names(report),
         "seconds": sum(phase.seconds for phase in report.phases),
     }
     if report.drift and report.drift.columns:

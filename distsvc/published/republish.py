@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.report.content.report import Report
 from distsvc.storage.places.arrays import json_bytes, read_json
-from distsvc.storage.publishing.lineages import later_runs
+from distsvc.storage.publishing.lineages import successors
 from distsvc.storage.publishing.manifest import (
     PAGE,
     REPORT,
@@ -32,6 +33,15 @@ class HeldRun(BaseModel):
     clusters: int
     failed: list[CheckRecord]
     page: str
+
+
+class LaterNight(NamedTuple):
+    """A night whose run continues a withdrawn run."""
+
+    date: str
+    address: str
+    is_held: bool
+    """Whether the run is a candidate; otherwise it is published."""
 
 
 def candidates(output: Output) -> list[HeldRun]:
@@ -139,17 +149,17 @@ def roll_back(path: str) -> Manifest:
         return output.publish(replaced, again=True)
 
 
-def withdraw(path: str) -> tuple[Manifest, list[tuple[str, str]]]:
+def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish nothing at an output; its run becomes a candidate, which can be published again.
 
-    Later nights then continue the night before; nights that are already published don't change.
+    Later nights then continue the night before; nights that are there already don't change.
 
     Returns
     -------
     Manifest
         The manifest of the withdrawn run.
-    list of (str, str)
-        Date and address of each published run that continues this run, the oldest first.
+    list of LaterNight
+        The nights whose published run or candidate continues this run, the oldest first.
 
     Raises
     ------
@@ -164,9 +174,21 @@ def withdraw(path: str) -> tuple[Manifest, list[tuple[str, str]]]:
         raise InputNotFoundError(f"no run is published at {output.shown}")
     with output.locked():
         manifest = read_manifest(output.store)
-        later = later_runs(output.store.address, manifest)
+        later = _later_nights(output, manifest)
         output.withdraw(manifest)
-    return manifest, [(one.run_date, address) for address, one in later]
+    return manifest, later
+
+
+def _later_nights(output: Output, manifest: Manifest) -> list[LaterNight]:
+    """Return the nights that continue a run; outputs that can't be read are left out."""
+    nights = []
+    for address, run_id, one in successors(output.store.address, manifest):
+        with suppress(DataError, InputNotFoundError, JobFileError, OSError):
+            other = Output(address)
+            is_held = run_id in waiting_at(other)
+            if is_held or other.run_id == run_id:
+                nights.append(LaterNight(one.run_date, address, is_held))
+    return nights
 
 
 def _replaced(output: Output) -> Manifest:

@@ -45,8 +45,8 @@ def test_new_gone_and_held_are_listed():
 
 
 def test_names_of_clusters_are_in_the_caption():
-    found = words(render_history(nights(2, names={1: "<b>big</b>", 0: "small"}), ["", ""]))
-    assert "by its id. Names: 0 small, 1 &lt;b&gt;big&lt;/b&gt;." in found
+    found = words(render_history(nights(2, page_names={1: "<b>big</b>", 0: "small"}), ["", ""]))
+    assert "by its id. Latest names: 0: small; 1: &lt;b&gt;big&lt;/b&gt;." in found
 
 
 def test_each_job_has_a_section_and_text_is_escaped():

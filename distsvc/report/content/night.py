@@ -15,7 +15,8 @@ class Night(BaseModel):
     If no published run can be read, `run_id` is empty and `odd` has the reason. Unmeasured values
     are None. `new`, `back` and `gone` are cluster ids, `failed` and `warned` are names of checks,
     and `held` are candidates. `drift` is the largest population stability index, and `drifted` its
-    column. By cluster id, `sizes` are numbers of rows, and `names` are given by the job.
+    column. By cluster id, `sizes` are numbers of rows, `names` are given by the job, and
+    `page_names` stand on the night's page.
     """
 
     job: str = ""
@@ -41,6 +42,7 @@ class Night(BaseModel):
     held: list[str] = []
     sizes: dict[int, int] = {}
     names: dict[int, str] = {}
+    page_names: dict[int, str] = {}
     odd: str = ""
 
     @property

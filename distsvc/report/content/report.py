@@ -33,6 +33,7 @@ from distsvc.report.content.parts import (
     RowsPart,
     Size,
 )
+from distsvc.report.content.phases import phase_title
 
 Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
 """A number on an axis; differences of larger numbers could overflow."""
@@ -151,6 +152,11 @@ class PhaseCost(ReportPart):
     rows: Size | None
     driver_peak_mb: Cost | None
     worker_peak_mb: Cost | None
+
+    @property
+    def title(self) -> str:
+        """The name of the phase in words."""
+        return phase_title(self.name)
 
 
 class TermPart(ReportPart):

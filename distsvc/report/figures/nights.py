@@ -49,10 +49,10 @@ Measure = tuple[str, Callable[[Night], float | None], Callable[[float], str]]
 MEASURES: tuple[Measure, ...] = (
     ("rows", lambda night: night.rows, compact),
     ("clusters", lambda night: night.clusters, lambda value: f"{value:.0f}"),
-    ("outside", lambda night: night.outside, percent),
-    ("moved", lambda night: night.moved, percent),
-    ("largest drift", lambda night: night.drift, lambda value: f"{value:g}"),
-    ("seconds", lambda night: night.seconds, compact),
+    ("rows outside every cluster", lambda night: night.outside, percent),
+    ("rows moved to another cluster", lambda night: night.moved, percent),
+    ("largest drift of a column", lambda night: night.drift, lambda value: f"{value:g}"),
+    ("seconds of the run", lambda night: night.seconds, compact),
 )
 
 
@@ -155,6 +155,12 @@ def river(nights: Sequence[Night]) -> Figure:
 def cluster_names(nights: Sequence[Night]) -> dict[int, str]:
     """Return the names that jobs give to clusters, by id; the latest night decides."""
     return {label: one_line(name, 60) for one in nights for label, name in one.names.items()}
+
+
+def page_names(nights: Sequence[Night]) -> dict[int, str]:
+    """Return the names of the drawn clusters on the nights' pages; the latest night decides."""
+    found = {label: name for one in nights for label, name in one.page_names.items()}
+    return {label: one_line(found[label], 60) for label in bands(nights) if label in found}
 
 
 def _band_texts(label: int, names: Mapping[int, str]) -> list[str]:

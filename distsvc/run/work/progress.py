@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distsvc.errors import one_line
+from distsvc.report.content.phases import phase_title
 from distsvc.report.content.report import PhaseCost
 from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
@@ -202,42 +203,6 @@ LOG = logging.getLogger("distsvc")
 
 Fields = Mapping[str, Any]
 
-PHASES = {
-    "open": "Open the table",
-    "cluster": "Start the cluster",
-    "survey": "Read the table",
-    "survey-again": "Read the table without extreme rows",
-    "far-rows": "Find extreme rows",
-    "sample": "Draw the sample",
-    "gather": "Gather the sample",
-    "prepare": "Prepare rows",
-    "scale": "Measure the columns of the sample",
-    "learn": "Train models",
-    "learn-graph": "Train models of the graph",
-    "learn-graph-others": "Train more models of the graph",
-    "views": "Project the table for the models",
-    "gather-views": "Gather the projected table",
-    "vote": "Vote on the clusters",
-    "graph": "Find near rows",
-    "choose": "Choose the answer",
-    "train": "Train the model",
-    "descend": "Solve the linear model",
-    "prune": "Prune the tree",
-    "boundary": "Find the boundary",
-    "climb": "Climb to equilibria",
-    "equilibria": "Gather equilibria",
-    "segments": "Test segments",
-    "clusters": "Join equilibria",
-    "label": "Label the rows",
-    "assign": "Label the rows with the earlier model",
-    "fill": "Write the arrays of labels",
-    "match": "Match clusters with the earlier run",
-    "moves": "List the ids that moved",
-    "report": "Draw the page",
-    "publish": "Publish",
-}
-"""Titles of phases; other phases, such as ``pass-03``, are shown by their names."""
-
 VERBOSE_EVENTS = {"warning", "went on", "outer step"}
 """Events that text output shows with --verbose only; JSON has all events."""
 
@@ -306,11 +271,6 @@ def log_defect(error: Exception, words: str, as_json: bool) -> None:
     handler.setFormatter(JsonLines() if as_json else Sentences(stamped=False))
     with attach(handler):
         LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
-
-
-def phase_title(name: str) -> str:
-    """Return the title of a phase in `PHASES`, or else its name."""
-    return PHASES.get(name, name)
 
 
 def duration(seconds: float) -> str:

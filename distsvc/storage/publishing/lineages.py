@@ -167,6 +167,15 @@ def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]
 
     The list is empty if the record can't be read.
     """
+    found = successors(address, manifest)
+    return [(at, one) for at, name, one in found if _published(at) == name]
+
+
+def successors(address: str, manifest: Manifest) -> list[tuple[str, str, LineageRun]]:
+    """Return address, id and record of each run that continues a run, of all generations, by date.
+
+    They may be published, held back, replaced or removed.
+    """
     if manifest.lineage is None:
         return []
     home = _joined(address, manifest.lineage.home)
@@ -177,9 +186,8 @@ def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]
     while wanted:
         more = {name: one for name, one in record.runs.items() if one.previous in wanted}
         later, wanted = later | more, set(more)
-    pairs = [(_joined(home, one.output), name) for name, one in later.items()]
-    there = [(at, later[name]) for at, name in pairs if _published(at) == name]
-    return sorted(there, key=lambda pair: pair[1].run_date)
+    found = [(_joined(home, one.output), name, one) for name, one in later.items()]
+    return sorted(found, key=lambda each: each[2].run_date)
 
 
 def _record(store: Store, name: str) -> tuple[Record, str | None]:

@@ -18,7 +18,11 @@ def test_only_measures_with_values_are_drawn():
     told = [night(1, rows=600, clusters=3), night(2, rows=650, clusters=3, moved=0.1)]
     drawn = texts(figures.trends(told))
     names = [name for name, _, _ in figures.MEASURES]
-    assert [one for one in drawn if one in names] == ["rows", "clusters", "moved"]
+    assert [one for one in drawn if one in names] == [
+        "rows",
+        "clusters",
+        "rows moved to another cluster",
+    ]
     assert [one for one in drawn if one.startswith("2026")] == ["2026-11-01", "2026-11-02"]
 
 
@@ -47,6 +51,13 @@ def test_wide_bands_have_the_name_given_by_the_job(n_nights):
     assert "7 rare buyers from ab…" in drawn
     assert not any("guests" in one for one in drawn)
     assert figures.cluster_names(told) == names
+
+
+def test_the_latest_name_of_a_page_decides():
+    names, sizes = {0: "low x", 7: "high x"}, {0: 500, 7: 400}
+    told = [night(1, sizes=sizes, page_names=names)]
+    told += [night(2, sizes=sizes, page_names={7: "high 2"})]
+    assert figures.page_names(told) == {0: "low x", 7: "high 2"}
 
 
 def test_a_name_lies_inside_its_band():

@@ -13,18 +13,17 @@ from pathlib import Path
 import pytest
 
 import distsvc
+from distsvc.report.content.phases import PHASES, phase_title
 from distsvc.run.work import progress as module
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import (
     LOG,
-    PHASES,
     SENTENCES,
     Progress,
     attach,
     duration,
     log_defect,
     needs_verbose,
-    phase_title,
     sentence,
 )
 
