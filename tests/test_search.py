@@ -112,7 +112,8 @@ def is_alike(one: str, other: str, is_known: bool) -> bool:
 
 
 def scores_of_word(word: str, n_places: int, frequencies: dict) -> dict[str, float]:
-    synonyms = SYNONYMS.get(word, [])
+    key = next((one for one in SYNONYMS if is_alike(one, word, True)), word)
+    synonyms = SYNONYMS.get(word) or SYNONYMS.get(key, [])
     is_known = bool(synonyms) or word in frequencies
     alike = [one for one in frequencies if one != word and is_alike(one, word, is_known)]
     stems = [(word, 1.0), *((one, SYNONYM_WEIGHT) for one in [*synonyms, *alike])]

@@ -11,7 +11,7 @@ const FILLERS = new Set( /* words that are left out of a query that has others *
    "work works").split(" "),
 );
 const PAGE_WEIGHTS = [
-  [/^(evaluation|performance)\/index\b/, 0.8],
+  [/^(evaluation\/index|performance\/(index|scaling))\b/, 0.8],
   [/^walks\b/, 0.7],
   [/^reference\/(commands|job-file)\b/, 0.8],
   [/^(design|evaluation|performance|contribute|references)\b/, 0.3],
@@ -28,9 +28,15 @@ const isAlike = (one, other, isKnown) => {
   return short.length > 3 ? long.includes(short) : short.length > 2 && long.startsWith(short);
 };
 
+/* The synonyms of a word, or else of a word that is alike. */
+const synonymsOf = (word) => {
+  const all = FREQUENCIES.synonyms;
+  return all[word] ?? all[Object.keys(all).find((one) => isAlike(one, word, true))] ?? [];
+};
+
 /* Score of each place by one word of the query: the best of its stem and of those alike. */
 const scoresOfWord = (word, { places, words }) => {
-  const synonyms = FREQUENCIES.synonyms[word] ?? [];
+  const synonyms = synonymsOf(word);
   const isKnown = synonyms.length > 0 || word in words;
   const stems = [[word, 1], ...synonyms.map((stem) => [stem, SYNONYM_WEIGHT])];
   for (const stem in words)
