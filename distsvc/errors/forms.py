@@ -31,22 +31,16 @@ def parsed(
     """Return the model of JSON that was read from the file `name`.
 
     `DataError` names the file and the path of the first wrong field, without the steps in
-    `unnamed`. If the outermost value is wrong, it is called `whole`.
+    `unnamed`.
     """
     try:
         return form.model_validate(content)
     except ValidationError as error:
-        raise DataError(f"{name}: {_explained(error, whole, unnamed)}") from None
-
-
-def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> str:
-    """Return the first error in words, and the number of others."""
-    first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
-    steps = [str(step) for step in first["loc"] if step not in unnamed]
-    place, more = ".".join(steps) or whole, f" (and {n_more} more)" if n_more else ""
-    if first["type"] == "missing":
-        return f"{place} is missing{more}"
-    return f"{place}: {worded(first)}{more}"
+        first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
+        steps = [str(step) for step in first["loc"] if step not in unnamed]
+        fault = " is missing" if first["type"] == "missing" else f": {worded(first)}"
+        more = f" (and {n_more} more)" if n_more else ""
+        raise DataError(f"{name}: {'.'.join(steps) or whole}{fault}{more}") from None
 
 
 def worded(fault: ErrorDetails) -> str:

@@ -20,11 +20,17 @@ _HTTP_QUERY = re.compile(r"(?<=://).*?([?#;].*)", re.DOTALL)
 _OTHER_QUERY = re.compile(r"(?<=://).*?([?#;][\w.-]+=.*)", re.DOTALL)  # "?" alone may be a glob
 _IN_TEXT = re.compile(r"[\w+.-]+://[^\s'\"<>]+")
 _LAKE = re.compile(r"(delta|iceberg)://(.*?)(?:\?((?:version|snapshot)=[\w-]*))?", re.DOTALL)
-_S3_SETTINGS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, in the environment"
 _HTTP_SETTINGS = (
     'FSSPEC_HTTP=\'{"client_kwargs": {"headers": {"Authorization": "..."}}}\' in the environment, '
     "or download the file if its URL is signed"
 )
+_S3_SETTINGS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, in the environment"
+_TLS_SETTINGS = "certificates for schedulers, distributed.comm.tls in the configuration of Dask"
+_SETTINGS = {
+    "s3": _S3_SETTINGS, "s3a": _S3_SETTINGS, "http": _HTTP_SETTINGS, "https": _HTTP_SETTINGS,
+    "tcp": _TLS_SETTINGS, "tls": _TLS_SETTINGS,
+}  # fmt: skip
+"""Advice for credentials, by protocol."""
 
 
 class LakeUrl(NamedTuple):
@@ -59,14 +65,13 @@ def checked_url(url: str) -> str:
     Otherwise `JobFileError` shows none of them and names the setting to use instead.
     """
     path = lake_url(url).path
-    bare = bare_url(path)
-    if bare == path:
-        return url
     for link in links(path):
         if bare_url(link) != link:
+            protocol = link.partition("://")[0]
+            other = f"FSSPEC_{protocol.upper()}='{{\"username\": ...}}' in the environment"
             raise JobFileError(
-                f"{bare}: expected a URL without user, password and query, since URLs are written "
-                f"to logs and manifests; use {_settings(link.partition('://')[0])}"
+                f"{bare_url(path)}: expected a URL without user, password and query, since URLs "
+                f"are written to logs and manifests; use {_SETTINGS.get(protocol, other)}"
             )
     return url
 
@@ -100,13 +105,3 @@ def _bare_link(link: str) -> str:
     link = _BROKEN_USER.sub("", _USER.sub("", link))
     found = (_HTTP_QUERY if protocol in ("http", "https") else _OTHER_QUERY).search(link)
     return link[: found.start(1)] if found else link
-
-
-def _settings(protocol: str) -> str:
-    if protocol in ("s3", "s3a"):
-        return _S3_SETTINGS
-    if protocol in ("http", "https"):
-        return _HTTP_SETTINGS
-    if protocol in ("tcp", "tls"):
-        return "certificates for schedulers, distributed.comm.tls in the configuration of Dask"
-    return f"FSSPEC_{protocol.upper()}='{{\"username\": ...}}' in the environment"

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.arrow import numbers
-from distsvc.inputs.given import rows_of
+from distsvc.inputs.given import numbers, rows_of
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
@@ -102,22 +101,11 @@ class Levels:
 
 @dataclass(frozen=True)
 class MixedTable:
-    """Rows of numbers and codes.
+    """Rows of numbers and codes."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n, d), float64
-        Numbers, and codes of categories; NaN where a value is missing.
-    levels : tuple of length d
-        The `Levels` of each category, None for a column of numbers.
-    names : tuple of str, or None
-        The names of the columns of a table.
-
-    """
-
-    rows: np.ndarray
-    levels: tuple[Levels | None, ...]
-    names: tuple[str, ...] | None
+    rows: np.ndarray  # (n, d) float64: numbers, and codes of categories; NaN where missing
+    levels: tuple[Levels | None, ...]  # None for a column of numbers
+    names: tuple[str, ...] | None  # of the columns of a table
 
     @property
     def nominal(self) -> np.ndarray:
@@ -198,7 +186,14 @@ def _columns(X: UserData) -> tuple[list[pa.Array], tuple[str, ...] | None]:
     table = pa.Table.from_batches(pieces)
     if not table.num_columns:
         raise UnusableRowsError("X has no columns, expected at least 1")
-    return [_decoded(column) for column in table.columns], tuple(table.column_names)
+    arrays = [pa.concat_arrays(column.unify_dictionaries().chunks) for column in table.columns]
+    for k, array in enumerate(arrays):
+        if pa.types.is_dictionary(array.type):  # categories of a frame become text
+            words = array.dictionary.cast(pa.string())
+            arrays[k] = pa.DictionaryArray.from_arrays(array.indices, words).dictionary_decode()
+        elif _is_text(array.type):
+            arrays[k] = array.cast(pa.string())
+    return arrays, tuple(table.column_names)
 
 
 def _of_array(X: UserData) -> list[pa.Array]:
@@ -217,15 +212,6 @@ def _of_array(X: UserData) -> list[pa.Array]:
         raise UnusableRowsError(
             f"X: expected numbers or text in each column: {str(error).splitlines()[0]}"
         ) from error
-
-
-def _decoded(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece without a dictionary; categories of a frame become text."""
-    array = pa.concat_arrays(column.unify_dictionaries().chunks)
-    if pa.types.is_dictionary(array.type):
-        words = array.dictionary.cast(pa.string())
-        return pa.DictionaryArray.from_arrays(array.indices, words).dictionary_decode()
-    return array.cast(pa.string()) if _is_text(array.type) else array
 
 
 def _is_text(kind: pa.DataType) -> bool:

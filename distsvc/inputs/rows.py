@@ -92,13 +92,11 @@ class Ends:
         self._found: dict[int, tuple[Number, Number]] = {}
 
     def add_array(self, X: np.ndarray) -> None:
-        """Update the extremes from rows (n, d)."""
         if X.dtype.kind in "iu" and X.dtype.itemsize == 8 and len(X):
             for k in range(X.shape[1]):
                 self._add(k, int(X[:, k].min()), int(X[:, k].max()))
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Update the extremes from a record batch."""
         for k, column in enumerate(batch.columns):
             if column.type in (pa.int64(), pa.uint64()) or pa.types.is_decimal(column.type):
                 found = pc.min_max(column).as_py()
@@ -170,21 +168,22 @@ class Input(ABC):
         return self.pieces()
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yield the rows of a pass as C-ordered blocks (n, d) of at most `block_rows` rows.
-
-        `UnusableRowsError` names the row of a value that is not finite.
-        """
+        """Yield the rows of a pass as C-ordered blocks (n, d) of at most `block_rows` rows."""
         first = self.first
         for block in self._joined(block_rows(self.n_features)):
-            self._check_finite(block, first)
+            bad = ~np.isfinite(block)
+            if bad.any():
+                row, column = divmod(int(bad.argmax()), block.shape[1])
+                name = column if self.names is None else repr(self.names[column])
+                raise UnusableRowsError(
+                    f"{self.asked.name}: column {name}, row {first + row}{self.words}: expected a "
+                    f"finite number, found {block[row, column]}"
+                )
             yield block
             first += len(block)
 
     def map(self, of_rows: OfRows) -> Any:
-        """Return the values (n,) or (n, k) of all rows, as a collection of dask if X is one.
-
-        Errors as in `blocks`, and `UnusableRowsError` for no rows.
-        """
+        """Return the values (n,) or (n, k) of all rows, as a collection of dask if X is one."""
         if self.lazy:
             return self.map_parts(partial(_of_part, of_rows, self.dtype), of_rows.answer)
         found = of_rows.answer.joined(map(of_rows, self.blocks()))
@@ -196,21 +195,8 @@ class Input(ABC):
         return found
 
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
-        """Return a collection of dask with the values of each part of a `lazy` input.
-
-        It has the chunks of rows, or the index, of the input.
-        """
+        """Return a collection of dask with the values of each part of a `lazy` input."""
         raise NotImplementedError
-
-    def _check_finite(self, block: np.ndarray, first: int) -> None:
-        bad = ~np.isfinite(block)
-        if bad.any():
-            row, column = divmod(int(bad.argmax()), block.shape[1])
-            name = column if self.names is None else repr(self.names[column])
-            raise UnusableRowsError(
-                f"{self.asked.name}: column {name}, row {first + row}{self.words}: expected a "
-                f"finite number, found {block[row, column]}"
-            )
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
         """Yield blocks of at most `most` rows: long chunks are cut, short ones are joined."""
@@ -258,10 +244,7 @@ def not_rows_error(X: object, name: str) -> UnusableRowsError:
 
 
 def check_array(X: object) -> None:
-    """Raise `UnusableRowsError` for a NumPy array with named fields, units of time or a mask.
-
-    scikit-learn ignores units and masks, and gives no advice on fields.
-    """
+    """Raise `UnusableRowsError` for an array with named fields, units of time or a mask."""
     if not isinstance(X, np.ndarray):
         return
     if X.dtype.names:

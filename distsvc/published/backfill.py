@@ -32,32 +32,16 @@ Reprocess = Literal["none", "failed", "completed"]
 
 
 class BackfilledDay(NamedTuple):
-    """The outcome of a day of a backfill.
-
-    Attributes
-    ----------
-    day, output : str
-    state : str
-        ``kept`` if it was published before, ``skipped`` if its input is not ready, ``held`` if a
-        check held it back.
-    words : str
-        The result, or the reason.
-    exit_code : int
-        Exit code of the error; 0 if the next day may follow.
-    held : str or None
-        The run that is held back.
-    fresh : bool
-        Whether the output has an interrupted run that only ``--fresh`` starts over.
-
-    """
+    """The outcome of a day of a backfill."""
 
     day: str
     output: str
+    # Kept: published before; skipped: its input is not ready.
     state: Literal["published", "kept", "skipped", "held", "failed"]
-    words: str
-    exit_code: int = 0
-    held: str | None = None
-    fresh: bool = False
+    words: str  # the result, or the reason
+    exit_code: int = 0  # 0 if the next day may follow
+    held: str | None = None  # the run that a check held back
+    fresh: bool = False  # whether only ``--fresh`` starts an interrupted run over
 
     def line(self) -> str:
         """Return the day as a line for people."""
@@ -79,43 +63,34 @@ def backfill(
 ) -> Iterator[BackfilledDay]:
     """Run a job for every day from `first` to `last`; yield the outcomes.
 
-    A backfill ends at the first day that a check holds back, or that fails.
+    A backfill ends at the first day that a check holds back, or that fails. `JobFileError` if the
+    job file is not valid, or two days have the same output.
 
     Parameters
     ----------
-    job_of
-        Returns the job of a day, ``YYYY-MM-DD``.
+    job_of, commands
+        Functions that return the job of a day, ``YYYY-MM-DD``, and the command for its page.
     reprocess
         The days to run. ``none``: days without a published result. ``failed``: also published days
         whose last try was held back or interrupted. ``completed``: all days.
     at, start
         As of `distsvc.run.job.run_job`; `reprocess` decides ``start.overwrite``.
-    commands
-        Returns the command for running a day again, for its page.
     metrics_file
         File of Prometheus' metrics, written after every day that is run.
-    display
-        Display of the progress.
-
-    Raises
-    ------
-    JobFileError
-        The job file is not valid, or two days have the same output.
-
     """
     start = replace(start, overwrite=reprocess != "none")
     for day, job in _jobs(job_of, first, last).items():
         output = Output(job.output.path)
-        if not _is_wanted(output, reprocess):
+        is_wanted = reprocess == "completed" or output.manifest() is None
+        if reprocess == "failed" and not is_wanted:
+            is_wanted = bool(interrupted_runs(output) or candidates(output))
+        if not is_wanted:
             words = f"run {output.run_id} was published before"
             yield BackfilledDay(day, job.output.path, "kept", words)
             continue
         try:
-            name = job.job.name
-            with (
-                closing(Progress(*display)) as progress,
-                Announcer(name, metrics_file) as announcer,
-            ):
+            announcing = Announcer(job.job.name, metrics_file)
+            with closing(Progress(*display)) as progress, announcing as announcer:
                 announcer.start(job)
                 report = run_job(job, at, start, command=commands(day), progress=progress)
                 announcer.add_report(report)
@@ -125,7 +100,13 @@ def backfill(
             code, words = exit_code_and_message(error)
             if code == DEFECT:
                 raise
-            done = _stopped(day, output, code, words)
+            done = BackfilledDay(day, output.shown, "failed", words, code)
+            if code == SkippedError.exit_code:
+                done = done._replace(state="skipped", exit_code=0)
+            elif code == CheckFailedError.exit_code:
+                held = [one.run_id for one in candidates(output)]
+                named = next((run_id for run_id in held if run_id in words), held[-1])
+                done = done._replace(state="held", held=named)
             done = done._replace(fresh=isinstance(error, InterruptedRunError))
         yield done
         if done.exit_code:
@@ -135,10 +116,7 @@ def backfill(
 def publish_commands(
     stopped: BackfilledDay, last: str, commands: Callable[[str], str]
 ) -> list[str]:
-    """Return the commands that publish the candidate of a held day and resume the backfill.
-
-    The list is empty if nothing is held. `commands` returns the command of a backfill from a day.
-    """
+    """Return the commands that publish the candidate of a held day and resume the backfill."""
     if stopped.held is None:
         return []
     publish = shlex.join(["distsvc", "publish", stopped.output, "--held", stopped.held])
@@ -167,23 +145,3 @@ def _jobs(
             )
         days_of[path] = day
     return dict(list(jobs.items())[:count])
-
-
-def _is_wanted(output: Output, reprocess: Reprocess) -> bool:
-    """Return True if the day of an output is to be run."""
-    manifest = output.manifest()
-    if manifest is None or reprocess == "completed":
-        return True
-    if reprocess == "none":
-        return False
-    return bool(interrupted_runs(output) or candidates(output))
-
-
-def _stopped(day: str, output: Output, code: int, words: str) -> BackfilledDay:
-    if code == SkippedError.exit_code:
-        return BackfilledDay(day, output.shown, "skipped", words)
-    if code == CheckFailedError.exit_code:
-        held = [one.run_id for one in candidates(output)]
-        named = next((run_id for run_id in held if run_id in words), held[-1])
-        return BackfilledDay(day, output.shown, "held", words, code, named)
-    return BackfilledDay(day, output.shown, "failed", words, code)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from distsvc.errors import InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError
 from distsvc.monitoring.announce import Announcer
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
@@ -110,18 +110,24 @@ def run(
     ['x', 'y', 'row', 'label', 'score', 'outlier']
 
     """
+    import multiprocessing
+
     from distsvc.published.run import load
 
-    _refuse_workers()
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            "a worker of distsvc imports this script, and must not run the job again: put the call "
+            "of distsvc.run below if __name__ == '__main__':"
+        )
     command = _call(job, run_date, overrides)
     table, folder = None, None
     with ExitStack() as stack:
         if hasattr(job, "__arrow_c_stream__"):
             from distsvc.storage.places.process import new_scratch
 
-            table, folder = _arrow_table(job), new_scratch(FRAME)
+            folder = new_scratch(FRAME)
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            job, overrides = _spooled(table, folder, overrides or {})
+            table, job, overrides = _spooled(job, folder, overrides or {})
             overwrite = overwrite or _is_of_frame(str(overrides["output.path"]))
         published, _ = run_and_announce(
             job,
@@ -148,36 +154,29 @@ class ArrowStream(Protocol):
         """Return the table as an Arrow stream."""
 
 
-def _arrow_table(given: Any) -> pa.Table:
-    """Return a table in memory as an Arrow table; columns of string views become strings."""
+def _spooled(
+    given: Any, folder: Path, overrides: Mapping[str, object]
+) -> tuple[pa.Table, str, dict[str, object]]:
+    """Write a table in memory to a file; return it, the file, and keys for its output and id."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    from distsvc.errors import DataError
+    from distsvc.storage.places.arrays import write_whole
 
     try:
         table = pa.table(given)
         views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
         kinds = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
-        return table.cast(pa.schema(kinds, table.schema.metadata))
+        table = table.cast(pa.schema(kinds, table.schema.metadata))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the table can't be read as Arrow: {error}") from None
-
-
-def _spooled(
-    table: pa.Table, folder: Path, overrides: Mapping[str, object]
-) -> tuple[str, dict[str, object]]:
-    """Write a table to a folder; return the file's path, and keys for the job's output and id."""
-    import pyarrow.parquet as pq
-
-    from distsvc.storage.places.arrays import write_whole
-
     file, keys = folder / "table.parquet", dict[str, object]({"output.path": str(folder / "out")})
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     named = [name for name in index if isinstance(name, str) and not name.startswith("__index_")]
     if len(named) == 1:
         keys["input.id"] = named[0]
     write_whole(file, lambda stream: pq.write_table(table, stream))
-    return str(file), keys | dict(overrides)
+    return table, str(file), keys | dict(overrides)
 
 
 FRAME = "frame"
@@ -254,21 +253,9 @@ def _published(path: str) -> str:
     return path
 
 
-def _refuse_workers() -> None:
-    """Raise RuntimeError in a worker that imports the script of its driver."""
-    import multiprocessing
-
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise RuntimeError(
-            "a worker of distsvc imports this script, and must not run the job again: put the call "
-            "of distsvc.run below if __name__ == '__main__':"
-        )
-
-
 def _call(
     job: object, run_date: str | datetime.date | None, overrides: Mapping[str, object] | None
 ) -> str:
-    """Return the call of `run`, for the page."""
     first = repr(dict(job)) if isinstance(job, Mapping) else "table"
     if isinstance(job, (str, os.PathLike)):
         first = repr(os.fspath(job))

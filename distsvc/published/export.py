@@ -21,13 +21,19 @@ from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE, delta_options
+from distsvc.storage.publishing.formats import label_parts
 from distsvc.storage.publishing.manifest import REPORT, Manifest
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.publishing.reading import label_parts
 from distsvc.storage.publishing.retention import check_folder, outputs_below
 
 TABLE = "nights"
 """The name of the table in a DuckDB file."""
+
+_COLUMNS = {
+    "night": pa.date32(), "cluster": pa.int32(), "name": pa.string(), "outlier": pa.bool_(),
+    "score": pa.float32(), "run": pa.string(),
+}  # fmt: skip
+"""Types of the columns of an exported table besides ``id``."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +60,9 @@ class _Night:
         return next(iter(self.manifest.columns))
 
     def parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield published columns, one file of labels at a time."""
         return label_parts(self.manifest, self.output.store, columns)
 
-    def id_type(self) -> pa.DataType:
-        """Return the type of the ids."""
-        return next(self.parts([self.id])).column(0).type
-
     def table(self, part: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Return a part of the labels with the columns of the exported table."""
         n, labels = len(part), part["label"].combine_chunks()
         clusters = labels.unique()
         names = [self.names.get(label) for label in clusters.to_pylist()]
@@ -82,44 +82,19 @@ class _Night:
 def export(path: str, to: str) -> ExportedNights:
     """Write all published nights below a folder of outputs to one table, which is replaced.
 
-    The columns are ``id``, ``night`` (date), ``cluster`` (int32), ``name`` (string), ``outlier``
-    (bool), ``score`` (float32) and ``run`` (string). Candidates, replaced runs and the labels of
-    `distsvc predict` are left out. One file of labels is in memory at a time.
+    The columns are ``id`` and `_COLUMNS`. Candidates, replaced runs and the labels of `distsvc
+    predict` are left out. One file of labels is in memory at a time. The folder is searched as
+    `distsvc.published.history.history` does. The target `to` is a ``.parquet`` file; a ``.duckdb``
+    file, whose table ``nights`` is replaced; or ``delta://`` and the folder or URL of a Delta
+    table.
 
-    Parameters
-    ----------
-    path
-        The folder or prefix, searched as `distsvc.published.history.history` does.
-    to
-        A ``.parquet`` file; a ``.duckdb`` file, whose table ``nights`` is replaced; or ``delta://``
-        and the folder or URL of a Delta table.
-
-    Raises
-    ------
-    JobFileError
-        The target has no such form, or nights of several jobs are below `path`.
-    InputNotFoundError
-        No night is published below `path`.
-    DataError
-        A night is damaged, the nights' ids have types without a common type, or the target is
-        another kind of file.
-    MissingExtraError
-        The package that writes the target is not installed.
-
+    `JobFileError` for another target or nights of several jobs, `InputNotFoundError` if there are
+    none, `DataError` for a damaged night, ids without a common type or another kind of file at the
+    target, and `MissingExtraError` if the package that writes the target is not installed.
     """
     write, table = _target(to)
     nights = _nights(path)
-    schema = pa.schema(
-        [
-            ("id", _id_type(nights)),
-            ("night", pa.date32()),
-            ("cluster", pa.int32()),
-            ("name", pa.string()),
-            ("outlier", pa.bool_()),
-            ("score", pa.float32()),
-            ("run", pa.string()),
-        ]
-    )
+    schema = pa.schema({"id": _id_type(nights)} | _COLUMNS)
     failed: list[Exception] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -144,9 +119,7 @@ def _nights(path: str) -> list[_Night]:
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         found = [night for night in pool.map(_night, outputs_below(path)) if night is not None]
     if not found:
-        raise InputNotFoundError(
-            f"no run is published in {checked_url(path)}, nor in a folder below"
-        )
+        raise InputNotFoundError(f"no run is published in {path}, nor in a folder below")
     jobs = sorted({night.manifest.job_name for night in found})
     if len(jobs) > 1:
         named = ", ".join(job or "one without a name" for job in jobs)
@@ -166,17 +139,14 @@ def _night(output: Output) -> _Night | None:
 
 
 def _id_type(nights: Sequence[_Night]) -> pa.DataType:
-    """Return a common type of all nights' ids."""
-    kinds = [pa.schema([("id", night.id_type())]) for night in nights]
+    kinds = [next(night.parts([night.id])).column(0).type for night in nights]
+    schemas = [pa.schema([("id", kind)]) for kind in kinds]
     try:
-        return pa.unify_schemas(kinds, promote_options="permissive").field("id").type
+        return pa.unify_schemas(schemas, promote_options="permissive").field("id").type
     except pa.ArrowException:
-        first = kinds[0].field("id").type
-        night, other = next(
-            (night, kind.field("id").type)
-            for night, kind in zip(nights, kinds, strict=True)
-            if kind.field("id").type != first
-        )
+        first = kinds[0]
+        pairs = zip(nights, kinds, strict=True)
+        night, other = next((night, kind) for night, kind in pairs if kind != first)
         raise DataError(
             f"expected ids of one type in all nights, found {first} at {nights[0].output.shown} "
             f"and {other} at {night.output.shown}"

@@ -55,15 +55,8 @@ def history(path: str) -> list[Night]:
 
     Outputs are searched as in `distsvc.storage.publishing.retention.retain`. If an output can't be
     read, its night has the error in `odd`. Outputs where nothing is published or held back are left
-    out.
-
-    Raises
-    ------
-    JobFileError
-        The folder is too broad, such as a home folder.
-    InputNotFoundError
-        No night is below `path`.
-
+    out. `JobFileError` if the folder is too broad, such as a home folder; `InputNotFoundError` if
+    no night is below `path`.
     """
     check_folder(path)
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
@@ -127,28 +120,16 @@ def _from_report(report: Report) -> dict[str, object]:
 
 
 def write_page(nights: list[Night], path: str) -> None:
-    """Write the page on nights to a file, with links to the pages of nights on this disk.
-
-    Raises
-    ------
-    JobFileError
-        The path is a URL, or its folder does not exist.
-    OutputPermissionError
-        The file may not be written.
-
-    """
+    """Write the page on nights to a file, with links to the pages of nights on this disk."""
     file = local_file("--page", path).absolute()
     if not file.parent.is_dir():
         raise JobFileError(f"--page: expected a file in an existing folder, found {path}")
-    write_text(file, render_history(nights, [_link(one, file.parent) for one in nights]))
-
-
-def _link(night: Night, folder: Path) -> str:
-    """Return the address of a night's page relative to a folder, empty if it has none."""
-    if not night.run_id or "://" in night.output:
-        return ""
-    page = os.path.relpath(Path(night.output).absolute() / PAGE, folder)
-    return quote(page.replace(os.sep, "/"))
+    links = []
+    for night in nights:
+        page = os.path.relpath(Path(night.output).absolute() / PAGE, file.parent)
+        has_page = night.run_id and "://" not in night.output
+        links.append(quote(page.replace(os.sep, "/")) if has_page else "")
+    write_text(file, render_history(nights, links))
 
 
 def history_lines(nights: list[Night]) -> list[str]:
@@ -168,11 +149,7 @@ def history_lines(nights: list[Night]) -> list[str]:
 
 
 def render_history(nights: Sequence[Night], links: Sequence[str]) -> str:
-    """Return the history page as HTML; the nights' text is untrusted, and escaped.
-
-    `nights` are sorted by job and date. `links` are the addresses of their pages, empty if a night
-    has no page.
-    """
+    """Return the history page as HTML; `links` are the addresses of the nights' pages, or ""."""
     linked = zip(nights, links, strict=True)
     jobs = [(job, list(group)) for job, group in groupby(linked, key=lambda pair: pair[0].job)]
     return template("history.html", themed=drawing.themed, some_ids=some_ids).render(

@@ -57,17 +57,9 @@ def publish_held(path: str, run_id: str) -> Manifest:
     """Publish a candidate; return its manifest.
 
     Its page and report get a warning with the failed checks. Other candidates of the output are
-    dropped. Nothing changes if the candidate is already published.
-
-    Raises
-    ------
-    InputNotFoundError
-        The output has no such candidate; the error names the others.
-    DataError
-        One of its files is missing, or differs from its manifest.
-    TemporaryError, OutputPermissionError
-        Another run holds the output, or it can't be written.
-
+    dropped. Nothing changes if the candidate is already published. `InputNotFoundError`, which
+    names the others, if there is no such candidate; `DataError` if one of its files is missing, or
+    differs from its manifest. Further errors are as in `Output.locked`.
     """
     output = Output(path)
     if output.run_id != run_id:
@@ -127,17 +119,9 @@ def roll_back(path: str) -> Manifest:
     """Publish the replaced run of an output again; return its manifest.
 
     The files of a replaced run stay until another run is published, or ``distsvc gc`` removes them.
-    So a second call undoes the first. Candidates of the output are dropped.
-
-    Raises
-    ------
-    InputNotFoundError
-        Nothing is published at `path`, or no replaced run is left.
-    DataError
-        A file of the replaced run differs from its manifest.
-    TemporaryError, OutputPermissionError
-        Another run holds the output, or it can't be written.
-
+    So a second call undoes the first. Candidates of the output are dropped. `InputNotFoundError` if
+    nothing is published at `path`, or no replaced run is left; `DataError` if a file of that run
+    differs from its manifest. Further errors are as in `Output.locked`.
     """
     output = Output(path)
     _replaced(output)  # raises before anything is written
@@ -153,21 +137,9 @@ def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish nothing at an output; its run becomes a candidate, which can be published again.
 
     Later nights then continue the night before; nights that are there already don't change.
-
-    Returns
-    -------
-    Manifest
-        The manifest of the withdrawn run.
-    list of LaterNight
-        The nights whose published run or candidate continues this run, the oldest first.
-
-    Raises
-    ------
-    InputNotFoundError
-        No run is published at `path`.
-    TemporaryError, OutputPermissionError
-        Another run holds the output, or it can't be written.
-
+    Returns the manifest of the run, and the nights whose published run or candidate continues it,
+    the oldest first. `InputNotFoundError` if no run is published at `path`; others as in
+    `Output.locked`.
     """
     output = Output(path)
     if not output.run_id:

@@ -20,6 +20,7 @@ from distsvc.run.model.files import FILES, checked_model, read_model
 from distsvc.storage.places.arrays import read_json
 from distsvc.storage.places.process import scratch
 from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.publishing.formats import Filter, label_files, read_labels
 from distsvc.storage.publishing.manifest import (
     PAGE,
     REPORT,
@@ -28,7 +29,6 @@ from distsvc.storage.publishing.manifest import (
     listed_file,
     read_manifest,
 )
-from distsvc.storage.publishing.reading import Filter, label_files, read_labels
 from distsvc.storage.rows.blocks import Span
 from distsvc.storage.tables.opening import fingerprint, open_table
 from distsvc.storage.tables.parquet import Parquet, footer
@@ -237,12 +237,9 @@ class Run:
         report = None
         with suppress(DataError):
             report = self.report
-        return template("notebook_run.html").render(
-            path=self.path,
-            counts=self._counts(),
-            page=f"{self.path.rstrip('/')}/{PAGE}",
-            report=report,
-        )
+        page = f"{self.path.rstrip('/')}/{PAGE}"
+        about = {"path": self.path, "counts": self._counts(), "page": page, "report": report}
+        return template("notebook_run.html").render(about)
 
 
 def load(path: str | os.PathLike[str]) -> Run:

@@ -238,7 +238,11 @@ class Model:
             if optional is None:
                 parts = self._labeller, self._preparation, self._features, self._output
                 optional = optional_columns(*parts, block.types, reported=False)
-            columns = self._columns(block, self._prepared(block, rows), optional)
+            Z = self._prepared(block, rows)
+            columns: Columns = dict(self._labeller.rule.label(Z))
+            for one in optional:
+                columns |= one.add(block, Z, columns)
+            columns["label"] = self.ids[columns["label"]]
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
             if not known.all():
                 places = pa.array(np.cumsum(known) - 1, mask=~known)
@@ -277,27 +281,22 @@ class Model:
         return np.concatenate(raw), np.concatenate(prepared)
 
     def _values(self, X: UserData, answer: RowValues) -> Any:
-        """Return the values of raw rows, lazily if the rows are lazy."""
         rows = self._rows(X)
         of_part = partial(self._of_part, answer)
         return rows.map_parts(of_part, answer) if rows.lazy else of_part(rows)
 
     def _of_part(self, answer: RowValues, rows: Input) -> np.ndarray:
-        """Return the values of rows that are not lazy."""
         parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
         for _, known, block in self._blocks(rows):
-            found = self._found(answer.name, self._prepared(block, rows))
+            Z, rule = self._prepared(block, rows), self._labeller.rule
+            if answer.name == "share":
+                found = rule.shares(Z)
+            else:
+                found = self.ids[rule.labels(Z)] if answer.name == "label" else rule.scores(Z)
             values = np.full((len(known), *found.shape[1:]), missing, answer.dtype)
             values[known] = found
             parts.append(values)
         return answer.joined(parts)
-
-    def _found(self, name: str, Z: np.ndarray) -> np.ndarray:
-        """Return the labels or scores (n,) of prepared rows Z (n, D), or the shares (n, k)."""
-        rule = self._labeller.rule
-        if name == "share":
-            return rule.shares(Z)
-        return self.ids[rule.labels(Z)] if name == "label" else rule.scores(Z)
 
     def _rows(self, X: UserData) -> Input:
         return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
@@ -313,14 +312,6 @@ class Model:
         Z = self._preparation(block.X)
         check_rows(Z, block, rows.shown, self._numbers)
         return Z
-
-    def _columns(self, block: Block, Z: np.ndarray, optional: list[OptionalColumns]) -> Columns:
-        """Return the published columns of a block of usable rows, prepared as Z (n, D)."""
-        columns: Columns = dict(self._labeller.rule.label(Z))
-        for one in optional:
-            columns |= one.add(block, Z, columns)
-        columns["label"] = self.ids[columns["label"]]
-        return columns
 
     def _repr_html_(self) -> str:
         """Return a description with clusters, columns and parameters, for a notebook."""

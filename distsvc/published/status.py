@@ -6,40 +6,20 @@ from typing import TypedDict
 
 from distsvc.errors import InputNotFoundError
 from distsvc.published.republish import candidates
-from distsvc.run.starting import (
-    STOPPED,
-    Note,
-    interrupted_runs,
-    kept_results,
-    read_note,
-)
+from distsvc.run.starting import STOPPED, Note, interrupted_runs, kept_results, read_note
 from distsvc.storage.places.folder import RUNS
 from distsvc.storage.places.lease import is_gone, read_holder
 from distsvc.storage.publishing.publication import BEGUN, Output
 
 
 class Status(TypedDict):
-    """The state of an output.
-
-    Attributes
-    ----------
-    output : str
-    published : dict or None
-        Id, moment, rows and clusters of the published run.
-    running : dict or None
-        The process that has locked the output; `alive` is None if it is on another machine.
-    held : list of dict
-        The candidates.
-    interrupted : list of dict
-        Runs that can be resumed, each with the number of results of its phases (`kept`).
-
-    """
+    """The state of an output, as JSON values."""
 
     output: str
-    published: Note | None
-    running: Note | None
-    held: list[Note]
-    interrupted: list[Note]
+    published: Note | None  # id, moment, rows and clusters of the published run
+    running: Note | None  # process that has locked the output; `alive` is None elsewhere
+    held: list[Note]  # candidates
+    interrupted: list[Note]  # runs that can be resumed; `kept`: results of their phases
 
 
 def status(path: str) -> Status:
@@ -69,17 +49,16 @@ def status(path: str) -> Status:
         stopped = read_note(run, STOPPED)
         if holder and gone and doing.get("run") == run.name:
             stopped = doing | {"now": holder.now, "why": "killed"}
-        known = {
-            name: stopped.get(name) for name in ("now", "why", "phase", "done", "total", "seconds")
-        }
+        names = "now", "why", "phase", "done", "total", "seconds"
+        known = {name: stopped.get(name) for name in names}
         begun = read_note(run, BEGUN).get("begun")
         interrupted.append(
             {"run_id": run.name, "begun": begun, "kept": kept_results(run), "stopped": known}
         )
-    names = "run_id", "created", "rows", "clusters"
+    facts = "run_id", "created", "rows", "clusters"
     return {
         "output": output.store.address,
-        "published": {name: getattr(manifest, name) for name in names} if manifest else None,
+        "published": {name: getattr(manifest, name) for name in facts} if manifest else None,
         "running": running,
         "held": [one.model_dump() for one in candidates(output)],
         "interrupted": interrupted,

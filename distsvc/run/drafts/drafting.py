@@ -26,9 +26,8 @@ from distsvc.run.work.plan import with_categories
 from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Table
-from distsvc.storage.rows.categories import MOST_LEVELS
 from distsvc.storage.rows.columns import DATE, DATE_AND_TIME, PLAIN_TEXT, truncated
-from distsvc.storage.rows.features import Vector, nominal_columns
+from distsvc.storage.rows.features import MOST_LEVELS, Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.opening import open_table, read_blocks

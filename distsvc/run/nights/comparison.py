@@ -40,9 +40,9 @@ from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import make_folder, write_whole
 from distsvc.storage.places.process import scratch
 from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.publishing.formats import label_parts
 from distsvc.storage.publishing.lineages import earlier_runs
 from distsvc.storage.publishing.manifest import read_manifest
-from distsvc.storage.publishing.reading import label_parts
 from distsvc.storage.rows.columns import NEW, NOT_CHOSEN, truncated
 from distsvc.storage.rows.id_detection import is_named_like_code
 

@@ -26,6 +26,7 @@ from distsvc.storage.rows.features import (
     Feature,
     Log,
     Numeric,
+    TextNumber,
     Time,
     Unit,
     Vector,
@@ -33,7 +34,6 @@ from distsvc.storage.rows.features import (
     placed,
     units_of,
 )
-from distsvc.storage.rows.numeric_text import TextNumber
 
 REST = "all others"
 

@@ -19,9 +19,16 @@ from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
-from distsvc.storage.rows.categories import AS_CODES, BUCKET, Category, Codes, Uncounted
 from distsvc.storage.rows.columns import check_names
-from distsvc.storage.rows.features import Feature, placed
+from distsvc.storage.rows.features import (
+    AS_CODES,
+    BUCKET,
+    Category,
+    Codes,
+    Feature,
+    Uncounted,
+    placed,
+)
 from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import ValueCounts

@@ -41,11 +41,7 @@ SEAL = "crc32"
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Turn the errors of writing a file or a folder into errors that name it.
-
-    `OutputPermissionError` if it can't be written, `TemporaryError` if the disk is full or does not
-    answer.
-    """
+    """Turn the errors of writing a file or a folder into errors that name it."""
     try:
         yield
     except OSError as error:
@@ -90,20 +86,14 @@ def write_json(path: Path, content: object) -> None:
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
-    """Read a JSON file; `DataError` if it is missing, damaged or too large.
-
-    It must be UTF-8 without NaN, infinity and deep nesting.
-    """
+    """Read a JSON file in UTF-8; `DataError` if it is missing, damaged or too large."""
     with _readable(path):
         content = read_regular(path, most_bytes)
     return parse_json(content, path, most_bytes)
 
 
 def read_regular(path: Path, most_bytes: int = MOST_JSON) -> bytes:
-    """Return the bytes of a regular file, at most `most_bytes` and one more.
-
-    `OSError` for a pipe or a device, which could block or never end.
-    """
+    """Return a file's bytes, at most `most_bytes` + 1; `OSError` for a pipe or a device."""
     with open(path, "rb", opener=_regular) as stream:
         return stream.read(most_bytes + 1)
 
@@ -154,25 +144,19 @@ def file_facts(path: Path) -> dict[str, int | str]:
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
-    write_whole(path, lambda stream: _write_members(stream, arrays))
 
+    def write(stream: BinaryIO) -> None:
+        # If a write fails, `np.savez` before NumPy 2.4 leaves the archive open.
+        with zipfile.ZipFile(stream, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
 
-def _write_members(stream: BinaryIO, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays as `np.savez` does, and close the archive if a write fails.
-
-    NumPy before 2.4 leaves the archive open, so that Python prints an error when deleting it.
-    """
-    with zipfile.ZipFile(stream, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+    write_whole(path, write)
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
-    """Read a file of `write_arrays`, or one array of it; `DataError` if it is missing or damaged.
-
-    Members are not compressed, so the arrays take no more memory than the file has bytes.
-    """
+    """Read a file of `write_arrays`, or one of its arrays; `DataError` if it is damaged."""
     with _readable(path), open(path, "rb", opener=_regular) as stream:
         archive = zipfile.ZipFile(io.BytesIO(stream.read()))
         found = {}
@@ -195,10 +179,7 @@ def write_array(path: Path, array: np.ndarray) -> int:
 
 
 def map_array(path: Path) -> np.ndarray:
-    """Return the read-only array of an ``.npy`` file, whose pages are read when used.
-
-    `DataError` if the file is missing, or not as long as its header says.
-    """
+    """Map an ``.npy`` file read-only; `DataError` if it is missing or has another length."""
     with _readable(path):
         with open(path, "rb", opener=_regular) as stream:
             size = os.fstat(stream.fileno()).st_size

@@ -184,12 +184,8 @@ class Bucket:
         except Exception as error:
             if write and type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
                 raise ChangedError(f"{where} was changed by another process") from None
-            known = (
-                classify_error(error, writing=where)
-                if write
-                else classify_error(error, reading=where)
-            )
-            raise known or error from None
+            reading, writing = (None, where) if write else (where, None)
+            raise classify_error(error, reading=reading, writing=writing) or error from None
 
 
 class _Opened:

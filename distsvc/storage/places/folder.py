@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -106,7 +106,6 @@ class Folder:
             os.rmdir(self.root / HOLDERS)
 
     def has(self, name: str) -> bool:
-        """Return True if a file exists."""
         with suppress(*NOWHERE), _reached(self.root / name):
             return bool(os.stat(self.root / name))
         return False
@@ -135,8 +134,7 @@ class Folder:
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
         """Yield a path for a new file; the file is stored if the body raises no error.
 
-        `again` is whether this process may read the file soon. Raises `OutputPermissionError` and
-        `TemporaryError`.
+        `again` is whether this process may read the file soon. Errors as in `arrays.writing`.
         """
         path = self.root / name
         arrays.make_folder(path.parent)
@@ -145,7 +143,8 @@ class Folder:
     def put(self, name: str, content: bytes) -> None:
         """Write a small file, or replace it, in one step; errors as in `created`."""
         arrays.make_folder((self.root / name).parent)
-        self._replace(name, lambda stream: stream.write(content))
+        with self._spare(self.root / name) as spare:
+            arrays.write_content(spare, content)
 
     def remove(self, name: str, mark: str | None = None) -> bool:
         """Remove a file if its version is `mark` (None: any), and then its empty parent folders.
@@ -182,10 +181,7 @@ class Folder:
         self._prune(path)
 
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of a file that may change and the mark of its version, or None.
-
-        `DataError` if it is unreadable, and `TemporaryError`.
-        """
+        """Return content and version mark of a file, or None; `DataError` if unreadable."""
         try:
             content = arrays.read_regular(self.root / name)
         except NOWHERE:
@@ -196,14 +192,17 @@ class Folder:
         return content, hashlib.sha256(content).hexdigest()
 
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
-        """Replace a file whose version is `mark` (None: no file), and return the new mark.
+        """Replace a file of version `mark` (None: no file), and return the new mark.
 
         Errors as in `created`, and `ChangedError` if the file has another version.
         """
         there = self.current(name)
         if (there and there[1]) != mark:
             raise ChangedError(f"{self.root / name} was changed by another process")
-        self._replace(name, lambda stream: stream.write(content), settled=True)
+        with self._spare(self.root / name) as spare:
+            arrays.write_content(spare, content)
+            _to_disk(spare)
+        _to_disk((self.root / name).parent)
         return hashlib.sha256(content).hexdigest()
 
     def link(self, names: Mapping[str, str]) -> None:
@@ -249,9 +248,8 @@ class Folder:
         except Timeout:
             raise HeldError(f"another process holds {self.root}") from None
         except OSError as error:
-            raise (
-                classify_error(error, writing=f"output.path {self.root.parent}") or error
-            ) from None
+            known = classify_error(error, writing=f"output.path {self.root.parent}")
+            raise known or error from None
         try:
             for folder in (self.root, *self.root.glob("*")):  # files of killed processes
                 for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
@@ -286,25 +284,12 @@ class Folder:
                 folder.rmdir()
 
     def _files(self, name: str) -> list[str]:
-        """Return the names of all files below a folder, in order."""
         names: list[str] = []
         with _reached(self.root / name):
             for folder, _, files in os.walk(self.root / name, onerror=_unless_gone):
                 inside = Path(folder).relative_to(self.root).as_posix()
                 names += files if inside == "." else [f"{inside}/{file}" for file in files]
         return sorted(names)
-
-    def _replace(
-        self, name: str, write: Callable[[BinaryIO], object], settled: bool = False
-    ) -> None:
-        """Replace a file in one step; if `settled`, the new file survives a loss of power."""
-        path = self.root / name
-        with self._spare(path) as spare:
-            arrays.write_whole(spare, write)
-            if settled:
-                _to_disk(spare)
-        if settled:
-            _to_disk(path.parent)
 
     @contextmanager
     def _spare(self, path: Path) -> Iterator[Path]:

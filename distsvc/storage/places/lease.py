@@ -38,14 +38,9 @@ HOLDER = "holder.json"
 class LeaseTimes:
     """Times of a lease, in seconds."""
 
-    beat: float = 5.0
-    """Seconds between two renewals of the record."""
-
-    silence: float = 30.0
-    """Seconds without renewal after which a holder on another machine counts as dead."""
-
-    look: float = 0.05
-    """Seconds between two attempts to read the holder's record."""
+    beat: float = 5.0  # between two renewals of the record
+    silence: float = 30.0  # without renewal until a holder on another machine counts as dead
+    look: float = 0.05  # between two attempts to read the holder's record
 
 
 TIMES = LeaseTimes()
@@ -57,27 +52,21 @@ State = Callable[[], Doing]
 
 
 class Holder(Form):
-    """The record of a holder: its process, its job and its last renewal.
-
-    `started` is the start of the process by its machine's clock, `since` the time of the lock,
-    `now` the time of the last renewal, and `beat` the number of renewals. `removes` is whether the
-    lock serves to remove the published run.
-    """
+    """The record of a holder: its process, its job and its last renewal."""
 
     host: str | None = None
     boot: str | None = None
     namespace: str | None = None
     process: int | None = None
-    started: str | None = None
-    since: str | None = None
+    started: str | None = None  # start of the process by its machine's clock
+    since: str | None = None  # time of the lock
     job_sha256: str | None = None
-    beat: int = 0
-    now: str | None = None
+    beat: int = 0  # number of renewals
+    now: str | None = None  # time of the last renewal
     doing: Doing | None = None
-    removes: bool = False
+    removes: bool = False  # whether the lock serves to remove the published run
 
     def content(self) -> bytes:
-        """Return the record as it is written."""
         return json_bytes(self.model_dump(exclude_unset=True))
 
     def __str__(self) -> str:
@@ -86,16 +75,12 @@ class Holder(Form):
 
 @dataclass
 class Lease:
-    """A lease on an output, whose `record` lies in the folder `runs`.
+    """A lease on an output."""
 
-    `before` is the record of the previous holder if it was killed, and `spare` is this holder's own
-    folder on a disk.
-    """
-
-    runs: Store
+    runs: Store  # folder with the record
     record: Holder
-    before: Holder | None = None
-    spare: Path | None = None
+    before: Holder | None = None  # record of the previous holder, if it was killed
+    spare: Path | None = None  # this holder's own folder on a disk
     _mark: str | None = None
     _lost: bool = False
     _renewed: float = field(default_factory=time.monotonic)
@@ -119,7 +104,6 @@ class Lease:
             )
 
     def renew(self, doing: Doing | None) -> None:
-        """Write the record again."""
         news = {"beat": self.record.beat + 1, "now": _now(), "doing": doing}
         record, now = self.record.model_copy(update=news), time.monotonic()
         with self._beating:

@@ -1,12 +1,20 @@
-"""The location of an input: its file system, its path there, and its name in messages."""
+"""The location of an input (file system, path, name in messages), and versions of files.
+
+Versions detect that a file changes while a run reads it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import datetime
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import fsspec
 import pyarrow as pa
@@ -28,28 +36,24 @@ Info: TypeAlias = Mapping[str, Any]
 ICEBERG_METADATA = ".metadata.json"
 """The suffix of the metadata files of an Iceberg table."""
 
+_TAG_KEYS = (
+    "ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "updated", "created",
+)  # fmt: skip
+"""The keys of different file systems for the version of a file, the most reliable first."""
+
 
 @dataclass(frozen=True)
 class Location:
-    """A file, a folder or a glob on a disk, in S3 or on an HTTP server.
-
-    `path` is the path in the file system, absolute if local. `shown` is the given path or URL, or
-    the path of a file found in a folder. `lake` has the kind and version of a Delta or Iceberg
-    table.
-    """
+    """A file, a folder or a glob on a disk, in S3 or on an HTTP server."""
 
     fs: AbstractFileSystem
-    path: str
-    shown: str
-    lake: LakeUrl = NO_LAKE
+    path: str  # in the file system, absolute if local
+    shown: str  # the given path or URL, or the path of a file found in a folder
+    lake: LakeUrl = NO_LAKE  # kind and version of a Delta or Iceberg table
 
     @classmethod
     def of(cls, url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Location:
-        """Return the location of a path or URL; `s3` are options of fsspec.
-
-        `JobFileError` if the protocol is not supported, its package is not installed, or the URL
-        carries a user, a password or a query.
-        """
+        """Return the location of a path or URL without credentials; `s3` are options of fsspec."""
         lake = lake_url(checked_url(url))
         if lake.kind == "iceberg" and not lake.path.endswith(ICEBERG_METADATA):
             return cls(None, lake.path, url, lake)  # a name in a catalog
@@ -66,7 +70,6 @@ class Location:
 
     @property
     def is_local(self) -> bool:
-        """Whether the file system is the machine's own."""
         return isinstance(self.fs, LocalFileSystem)
 
     @property
@@ -77,15 +80,12 @@ class Location:
         return self.lake.around(self.path) if self.lake.kind else self.path
 
     def at(self, path: str) -> Location:
-        """Return the location of another path in the same file system."""
         return Location(self.fs, path, path)
 
     def join(self, name: str) -> Location:
-        """Return the location of a file in this folder."""
         return self.at(f"{self.path}/{name}")
 
     def pinned(self, pin: str) -> Location:
-        """Return the location of a Delta or Iceberg table in one version."""
         lake = self.lake._replace(pin=pin)
         return Location(self.fs, self.path, lake.around(lake.path), lake)
 
@@ -116,7 +116,6 @@ class Location:
             raise known or error from error
 
     def zarr_store(self) -> ZarrStore:
-        """Return the location as a store of Zarr."""
         from zarr import storage  # a slow import
 
         if self.is_local:
@@ -134,16 +133,11 @@ class Location:
         return self.fs.open(self.path, "rb", cache_type=cache)
 
     def not_found(self) -> InputNotFoundError:
-        """Return the error for a location where nothing exists."""
         return InputNotFoundError(f"{self.shown} does not exist")
 
     @contextmanager
     def naming_errors(self) -> Iterator[None]:
-        """Turn the errors of reading into errors that name the location.
-
-        `DataError` if the file is damaged, gone or unreadable, `TemporaryError` if the store does
-        not answer.
-        """
+        """Turn errors of reading into a `DataError` or `TemporaryError` with the location."""
         try:
             yield
         except MemoryError:
@@ -155,3 +149,72 @@ class Location:
             if isinstance(known, InputNotFoundError):
                 known = DataError(f"{self.shown} was removed while the table was in use")
             raise known from error
+
+
+class Version(NamedTuple):
+    """The version of a file, from the metadata that its file system has."""
+
+    size: int | None
+    tag: str  # ETag or time of modification, with its name; "" if unknown
+    # Change time of a local file in nanoseconds, which users can't set; 0 for other files.
+    changed: int = 0  # fingerprints omit it, because it differs in a copy
+    chunks: int = 0  # number of chunks among many files
+
+    def differs(self, other: Version) -> bool:
+        """Return True if two versions differ in a property that both have."""
+        sizes = None not in (self.size, other.size) and self.size != other.size
+        same_mark = self.tag.partition(" ")[0] == other.tag.partition(" ")[0]
+        return sizes or (same_mark and self.tag != other.tag) or self.changed != other.changed
+
+    def __str__(self) -> str:
+        """Return the size, and the time or tag, in words."""
+        if not self.changed:
+            return f"{self.size} bytes" + (f" ({self.tag})" if self.tag else "")
+        when = datetime.datetime.fromtimestamp(self.changed / 1e9)
+        return f"{self.size} bytes of {when.isoformat(' ', 'milliseconds')}"
+
+
+Versions = dict[str, Version]
+"""Versions by a file's name relative to the table's folder."""
+
+
+def version_of(place: Location, info: Info | None = None) -> Version:
+    """Return the version of a file; a remote file system's `info` is used if it is known."""
+    with place.naming_errors():
+        if place.is_local:
+            found = os.stat(place.path)
+            if not stat.S_ISREG(found.st_mode):
+                raise DataError(f"{place.shown} is not a regular file")
+            return Version(found.st_size, f"mtime {found.st_mtime_ns}", found.st_ctime_ns)
+        if info is None:
+            place.fs.invalidate_cache(place.path)
+            info = place.info()
+        if info is None:
+            raise FileNotFoundError(place.path)
+        key = next((key for key in _TAG_KEYS if info.get(key) is not None), "")
+        mark = info.get(key)
+        if isinstance(mark, datetime.datetime):  # some file systems also return it as a number
+            mark = mark.timestamp()
+        return Version(info.get("size"), f"{key} {mark}" if key else "")
+
+
+def combined_version(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
+    """Return one version for many files; it changes if any file changes."""
+    found = sorted(versions)
+    digest = hashlib.sha256(json.dumps([(n, v.size, v.tag) for n, v in found]).encode())
+    size = sum(version.size or 0 for _, version in found)
+    return Version(size, f"files {digest.hexdigest()}", max(v.changed for _, v in found), chunks)
+
+
+def check_versions(folder: Location, recorded: Versions, found: Versions) -> None:
+    """Raise `DataError` for the first file that is gone, changed or new."""
+    for name, version in recorded.items():
+        if name not in found:
+            raise DataError(f"{folder.join(name).shown} was removed while the table was in use")
+        if found[name].differs(version):
+            raise DataError(
+                f"{folder.join(name).shown} changed while the run was reading it: "
+                f"{version} when the table was opened, {found[name]} now"
+            )
+    for name in found.keys() - recorded.keys():
+        raise DataError(f"{folder.join(name).shown} was added while the table was in use")

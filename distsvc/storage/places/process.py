@@ -82,22 +82,16 @@ def remove_left() -> None:
     except OSError:
         return
     for name in filter(None, map(_NAME.fullmatch, names)):
-        path = os.path.join(folder, name.string)
-        has_ended = started(int(name["process"])) != name["started"]
-        if name["place"] == place and _is_own(path) and has_ended:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_own(path: str) -> bool:
-    """Return True if a path is a folder, no link, and this user's."""
-    with suppress(OSError):
-        found = os.lstat(path)
-        return stat.S_ISDIR(found.st_mode) and found.st_uid == getattr(os, "getuid", lambda: 0)()
-    return False
+        path, user = os.path.join(folder, name.string), getattr(os, "getuid", lambda: 0)()
+        if name["place"] != place or started(int(name["process"])) == name["started"]:
+            continue
+        with suppress(OSError):
+            found = os.lstat(path)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == user:  # no link
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _place() -> str:
-    """Return a hash of the properties `SEEN_BY`."""
     here = who()
     said = "\n".join(str(here[key]) for key in SEEN_BY)
     return hashlib.sha256(said.encode()).hexdigest()[:12]

@@ -24,22 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoreLimits:
-    """Time limits and retries of requests to a store."""
+    """Maximum times and numbers of requests to a store."""
 
-    connect: float = 10
-    """Maximum seconds for a connection."""
-
-    silence: float = 30
-    """Maximum seconds for each part of an answer."""
-
-    input_tries: int = 3
-    """Maximum number of requests to S3 for a part of an input; HTTP requests are not repeated."""
-
-    output_retries: int = 8
-    """Maximum number of retries of a request for an output."""
-
-    first_pause: float = 0.2
-    """Seconds until the first retry."""
+    connect: float = 10  # seconds for a connection
+    silence: float = 30  # seconds for each part of an answer
+    input_tries: int = 3  # requests to S3 for a part of an input; those of HTTP are not repeated
+    output_retries: int = 8  # retries of a request for an output
+    first_pause: float = 0.2  # seconds until the first retry
 
 
 STORE = StoreLimits()
@@ -60,8 +51,7 @@ _LOCAL = ("file", "local", "memory")
 def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Options:
     """Return fsspec's options for a URL by protocol, with `s3` as more options for S3.
 
-    Limits in the user's fsspec configuration take precedence. `JobFileError` for a protocol that
-    is not supported.
+    Limits in the user's fsspec configuration take precedence.
     """
     protocol = url.partition("://")[0]
     if protocol in ("http", "https"):
@@ -141,7 +131,9 @@ def delta_options(url: str) -> dict[str, str]:
 
 def obstore_options(root: str) -> Options:
     """Return obstore's options for a bucket of S3; `OutputPermissionError` without credentials."""
-    session = _botocore()
+    from botocore.session import get_session
+
+    session = get_session()
     credentials = session.get_credentials()
     if credentials is None:
         raise OutputPermissionError(f"no permission to use {root}: no credentials; {CREDENTIALS}")
@@ -151,19 +143,16 @@ def obstore_options(root: str) -> Options:
         keys = {"access_key_id": known.access_key, "secret_access_key": known.secret_key}
         return keys | {"token": known.token, "expires_at": datetime.now(UTC) + ASKED_AGAIN}
 
-    client: Options = {
-        "connect_timeout": f"{STORE.connect}s",
-        "timeout": f"{STORE.silence}s",
-    }
+    client: Options = {"connect_timeout": f"{STORE.connect}s", "timeout": f"{STORE.silence}s"}
     where = _s3_address(session)
     if where.get("endpoint", "").startswith("http:"):
         client["allow_http"] = True
-    pauses = {
-        "init_backoff": timedelta(seconds=STORE.first_pause),
-        "max_backoff": timedelta(seconds=5),
+    first, most = timedelta(seconds=STORE.first_pause), timedelta(seconds=5)
+    retries = {
+        "max_retries": STORE.output_retries,
+        "retry_timeout": timedelta(minutes=1),
+        "backoff": {"init_backoff": first, "max_backoff": most, "base": 2},
     }
-    tries = {"max_retries": STORE.output_retries, "retry_timeout": timedelta(minutes=1)}
-    retries = tries | {"backoff": pauses | {"base": 2}}
     return where | {
         "credential_provider": provided, "client_options": client, "retry_config": retries,
     }  # fmt: skip
@@ -172,9 +161,10 @@ def obstore_options(root: str) -> Options:
 def _s3_settings() -> dict[str, str]:
     """Return botocore's address and keys of S3; nothing without botocore."""
     try:
-        session = _botocore()
+        from botocore.session import get_session
     except ImportError:
         return {}
+    session = get_session()
     credentials = session.get_credentials()
     known = credentials and credentials.get_frozen_credentials()
     keys = known and {
@@ -192,9 +182,3 @@ def _s3_address(session: Session) -> dict[str, str]:
     if meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
         return {"region": meta.region_name}
     return {"region": meta.region_name, "endpoint": meta.endpoint_url}
-
-
-def _botocore() -> Session:
-    from botocore.session import get_session
-
-    return get_session()

@@ -1,20 +1,23 @@
-"""The published columns, and the formats of published labels: Parquet and Zarr."""
+"""The published columns, the formats of published labels (Parquet, Zarr), and reading labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.errors import DataError, JobFileError, TemporaryError, one_line
+from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError, one_line
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import file_facts, read_json, write_whole
 from distsvc.storage.places.store import Store
+from distsvc.storage.publishing.manifest import MANIFEST, ListedFile, Manifest, checked
+from distsvc.storage.rows.where import Condition, parse_where
 
 if TYPE_CHECKING:
     from zarr import Array
@@ -27,25 +30,13 @@ CHUNK_ROWS = 1_048_576
 
 @dataclass(frozen=True)
 class Column:
-    """A published column.
-
-    Attributes
-    ----------
-    name, type
-        Name and Arrow type.
-    fill
-        Fill value in Zarr; None if Zarr can't store the column.
-    meaning
-        Default text in the manifest.
-    key
-        Key of ``[output]`` that adds the column; "" if it is always there.
-    """
+    """A published column."""
 
     name: str
     type: pa.DataType
-    fill: float | bool | None
-    meaning: str
-    key: str = ""
+    fill: float | bool | None  # in Zarr; None if Zarr can't store the column
+    meaning: str  # default text in the manifest
+    key: str = ""  # of ``[output]`` that adds the column; "" if it is always there
 
 
 PUBLISHED_COLUMNS = (
@@ -97,10 +88,9 @@ def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the meanings of a run's columns by name; `own` are those of its rule."""
-    columns = {column.name: column.meaning for column in published_columns(names)}
-    return (
-        {id_name: PUBLISHED_COLUMNS[0].meaning} | columns | {n: own[n] for n in columns if n in own}
-    )
+    found = {column.name: column.meaning for column in published_columns(names)}
+    found |= {name: own[name] for name in found if name in own}
+    return {id_name: PUBLISHED_COLUMNS[0].meaning} | found
 
 
 def part_file(number: int) -> str:
@@ -111,42 +101,29 @@ def part_file(number: int) -> str:
 class PartWriter:
     """Writer of one part of the output, a Parquet file.
 
-    The first column has the id's name and type, and `names` are the others. `n_rows` counts the
-    rows.
+    The first column has the id's name and type; `names` are the others.
     """
 
     def __init__(self, id_name: str, id_type: pa.DataType, names: Sequence[str]):
-        self._columns = published_columns(names)
-        fields = [(column.name, column.type) for column in self._columns]
+        fields = [(column.name, column.type) for column in published_columns(names)]
         self._schema = pa.schema([(id_name, id_type), *fields])
-        self._chunks: list[list[pa.Array]] = [[] for _ in self._schema]
+        self._batches: list[pa.RecordBatch] = []
         self.n_rows = 0
 
     def add(
         self, ids: np.ndarray | pa.Array, columns: Mapping[str, np.ndarray | Sequence[object]]
     ) -> None:
-        """Add n rows: their numbers or ids (n,), and (n,) values of every column by name.
-
-        `ValueError` if the columns or their lengths are wrong.
-        """
-        expected = {column.name for column in self._columns}
-        if columns.keys() != expected:
+        """Add n rows: their numbers or ids (n,), and (n,) values of every column by name."""
+        expected = self._schema.names[1:]
+        if columns.keys() != set(expected):
             raise ValueError(f"expected the columns {sorted(expected)}, found {sorted(columns)}")
-        given = [ids, *(columns[column.name] for column in self._columns)]
-        if any(len(values) != len(ids) for values in given):
-            raise ValueError(f"columns of unequal length: {[len(values) for values in given]}")
-        for chunks, values, field in zip(self._chunks, given, self._schema, strict=True):
-            chunks.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
+        given = [ids, *(columns[name] for name in expected)]
+        self._batches.append(pa.record_batch(given, schema=self._schema))
         self.n_rows += len(ids)
 
     def write(self, path: Path) -> dict[str, int | str]:
-        """Write the part, and return its entry for the manifest.
-
-        `TemporaryError` if the file's footer has another number of rows.
-        """
-        pairs = zip(self._chunks, self._schema, strict=True)
-        arrays = [pa.chunked_array(chunks, field.type) for chunks, field in pairs]
-        table = pa.Table.from_arrays(arrays, schema=self._schema)
+        """Write the part, and return its entry for the manifest."""
+        table = pa.Table.from_batches(self._batches, self._schema)
         settings = {"row_group_size": CHUNK_ROWS, "use_dictionary": _repetitive(self._schema)}
         write_whole(path, lambda s: pq.write_table(table, s, **settings))
         footer = pq.read_metadata(path)
@@ -156,11 +133,7 @@ class PartWriter:
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
-    """Return the paths of Parquet columns whose values repeat, for a dictionary.
-
-    Others are integer ids (the first column), scores and shares (floats): the writer would fill a
-    dictionary and then drop it.
-    """
+    """Return the paths of Parquet columns whose values repeat: no integer ids, no floats."""
     paths = []
     for field in schema:
         nested = pa.types.is_list(field.type)
@@ -174,18 +147,14 @@ def _repetitive(schema: pa.Schema) -> list[str]:
 class ParquetLabels:
     """Parquet, a file for each partition; base of other formats.
 
-    A format converts the workers' parts to published files, or publishes them unchanged as this one
-    does (`publishes_parts`). `name` is as in ``output.format``.
+    A format converts the workers' parts to published files, or publishes them unchanged.
     """
 
     name: ClassVar[str] = "parquet"
     publishes_parts: ClassVar[bool] = True
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
-        """Check that the format supports the columns of a run, before anything is computed.
-
-        `DataError` for the type of ids, and `JobFileError` for a column that the job adds.
-        """
+        """Check that the format supports the columns of a run, before anything is computed."""
         return
 
     def convert(
@@ -236,10 +205,9 @@ class Group(Form):
 
 
 class ZarrLabels(ParquetLabels):
-    """Arrays in chunks of about a million rows.
+    """Arrays in chunks of about a million rows, also of those with only fill values.
 
-    The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Chunks
-    with only fill values are also stored, although Zarr's default omits them.
+    The id's array is named ``row``; the attribute ``id`` of the group has the id's own name.
     """
 
     name = "zarr"
@@ -264,8 +232,13 @@ class ZarrLabels(ParquetLabels):
         metadata, written = set(files), {}
         for start in range(0, n_rows, CHUNK_ROWS):
             stop = min(start + CHUNK_ROWS, n_rows)
-            table = _read_rows(source, parts, start, stop)
-            for array, column in zip(arrays, table.columns, strict=True):
+            tables, first = [], 0
+            for name, rows in parts:
+                begin, end = max(start - first, 0), min(stop - first, rows)
+                if begin < end:
+                    tables.append(pq.read_table(source.local(name)).slice(begin, end - begin))
+                first += rows
+            for array, column in zip(arrays, pa.concat_tables(tables).columns, strict=True):
                 array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
             for name in files.keys() - metadata:  # chunks, which need not stay in memory
                 written[name] = _put(store, name, files.pop(name))
@@ -279,9 +252,9 @@ class ZarrLabels(ParquetLabels):
     def read(
         self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
-        root = min((name for name in files if name.endswith(f"/{GROUP_METADATA}")), key=len)
-        root = root.removesuffix(GROUP_METADATA)
-        group = parsed(Group, read_json(local(root + GROUP_METADATA)), root + GROUP_METADATA)
+        about = min((name for name in files if name.endswith(f"/{GROUP_METADATA}")), key=len)
+        root = about.removesuffix(GROUP_METADATA)
+        group = parsed(Group, read_json(local(about)), about)
         arrays = {}
         for column in columns:
             name = PUBLISHED_COLUMNS[0].name if column == group.attributes.id else column
@@ -343,20 +316,9 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buf
 
 
 def _put(store: Store, name: str, content: Buffer) -> dict[str, int | str]:
-    """Write a file, and return its `file_facts`."""
     with store.created(name, again=False) as path:
         write_whole(path, lambda stream: stream.write(content.to_bytes()))
         return file_facts(path)
-
-
-def _read_rows(source: Store, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
-    tables, first = [], 0
-    for name, rows in parts:
-        begin, end = max(start - first, 0), min(stop - first, rows)
-        if begin < end:
-            tables.append(pq.read_table(source.local(name)).slice(begin, end - begin))
-        first += rows
-    return pa.concat_tables(tables)
 
 
 FORMATS: tuple[ParquetLabels, ...] = (ParquetLabels(), ZarrLabels())
@@ -376,3 +338,90 @@ def parquet_bytes(table: pa.Table) -> bytes:
     stream = pa.BufferOutputStream()
     pq.write_table(table, stream)
     return bytes(stream.getvalue().to_pybytes())
+
+
+LABELS_FOLDER = "labels/"
+
+Filter: TypeAlias = Any
+"""An expression of `pyarrow.compute`, a text, or None."""
+
+
+def label_files(manifest: Manifest) -> list[ListedFile]:
+    """Return the files of labels in a manifest, in the order of the table's rows."""
+    files = [one for one in manifest.files if one.file.startswith(LABELS_FOLDER)]
+    return sorted(files, key=lambda one: (len(one.file), one.file))
+
+
+def label_parts(
+    manifest: Manifest, local: Callable[[str], Path] | Store, columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yield published columns file by file; errors as in `read_labels`, `local` may be a store."""
+    files = {one.file: one for one in label_files(manifest)}
+    place = local if callable(local) else lambda name: checked(local, files[name])
+    found = 0
+    owning = [form for form in FORMATS if form.owns(list(files))]
+    if not owning:
+        where = f"{MANIFEST}: expected files of labels, as Parquet or Zarr"
+        raise DataError(f"{where}, found {len(files)}")
+    for part in owning[0].read(list(files), place, columns):
+        found += len(part)
+        yield part
+    if found != manifest.rows:
+        raise DataError(
+            f"expected {manifest.rows:,} rows of labels, as {MANIFEST} says, found {found:,} in "
+            "its files"
+        )
+
+
+def read_labels(
+    manifest: Manifest,
+    local: Callable[[str], Path],
+    columns: Sequence[str] | str | None = None,
+    filter: Filter = None,
+) -> pa.Table:
+    """Return published columns (default all) of a run's rows, in the order of its table.
+
+    `local` returns the path of a listed file, checked. The `filter` selects rows: an expression of
+    `pyarrow.compute`, or a text like ``input.where``.
+    """
+    known = list(manifest.columns)
+    if not known:
+        raise DataError(f"{MANIFEST}: expected a schema with the columns of labels, found none")
+    with _about_the_filter():
+        condition = parse_where(filter) if isinstance(filter, str) else None
+    wanted = [columns] if isinstance(columns, str) else known if columns is None else list(columns)
+    used = condition.columns if condition else known if filter is not None else ()
+    read = list(dict.fromkeys([*wanted, *used]))
+    unknown = [name for name in read if name not in known]
+    if unknown:
+        raise DataError(f"expected published columns ({', '.join(known)}), found {unknown[0]!r}")
+    found = [
+        _filtered(part, condition or filter).select(wanted)
+        for part in label_parts(manifest, local, read)
+    ]
+    try:
+        return pa.concat_tables(found)
+    except pa.ArrowException as error:
+        raise DataError(f"files of labels in {MANIFEST} do not go together: {error}") from None
+
+
+def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:
+    if wanted is None:
+        return part
+    try:
+        if not isinstance(wanted, Condition):
+            return part.filter(wanted)
+        columns = {name: part[name].combine_chunks() for name in wanted.columns}
+        with _about_the_filter():
+            return part.filter(wanted.mask(columns))
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"filter {wanted} does not suit the labels: {error}") from None
+
+
+@contextmanager
+def _about_the_filter() -> Iterator[None]:
+    """Replace "input.where" by "filter" in the errors of a condition."""
+    try:
+        yield
+    except DistsvcError as error:
+        raise type(error)(str(error).replace("input.where", "filter", 1)) from None

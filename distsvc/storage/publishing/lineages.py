@@ -47,11 +47,9 @@ class Claim(Form):
 
 
 class Record(Form):
-    """The content of a record.
+    """The content of a record; `next_id` is above all claimed ids.
 
-    The keys of `claims` are SHA-256 of everything that decides an answer (`Lineage.answer`), so a
-    repeated run has the same ids. The keys of `runs` are their ids. `next_id` is above all claimed
-    ids.
+    The keys of `claims` are SHA-256 (`Lineage.answer`), so a repeated run has the same ids.
     """
 
     next_id: Id = 0
@@ -61,15 +59,12 @@ class Record(Form):
 
 @dataclass(frozen=True)
 class Lineage:
-    """The lineage of a run; `home` is the address of the folder with its record.
-
-    `answer` is the SHA-256 of everything that decides the run's answer: job, input, previous model.
-    """
+    """The lineage of a run."""
 
     id: str
-    home: str
+    home: str  # address of the folder with the record
     run_id: str
-    answer: str
+    answer: str  # SHA-256 of job, input and previous model
     output: str
     run_date: str
     previous: Manifest | None
@@ -101,11 +96,7 @@ class Lineage:
         return LineageName(id=self.id, home=_relative(self.home, self.output))
 
     def claim(self, n_ids: int, least: int) -> int:
-        """Return the first of `n_ids` consecutive ids, from `least` on, that no other answer has.
-
-        `OutputPermissionError` if the record can't be written, `TemporaryError` if others write it
-        all the time, `DataError` if it is damaged.
-        """
+        """Return the first of `n_ids` consecutive ids, from `least` on, without another answer."""
 
         def claimed(record: Record) -> Record:
             own = record.claims.get(self.answer)
@@ -144,10 +135,7 @@ class Lineage:
 
 
 def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:
-    """Yield the predecessors of a run, at most `most`, each with its store.
-
-    The list ends at a run that is no longer published, or was replaced.
-    """
+    """Yield the predecessors of a run that are still published, each with its store."""
     for _ in range(most):
         before = manifest.previous
         if before is None:
@@ -163,10 +151,7 @@ def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifes
 
 
 def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
-    """Return the published successors of a run, of all generations, by date, with their addresses.
-
-    The list is empty if the record can't be read.
-    """
+    """Return the published successors of a run, of all generations, by date, with addresses."""
     found = successors(address, manifest)
     return [(at, one) for at, name, one in found if _published(at) == name]
 

@@ -53,15 +53,13 @@ class Listed(Form):
 
 
 class ListedFile(Listed):
-    """A published file: its rows if it has labels, its size and its SHA-256.
+    """A published file."""
 
-    `file` is its path, below the manifest's folder, while its run is published. `stored` is its
-    path even if the run is replaced or a candidate; manifests of version 0.1.0 lack this.
-    """
-
+    # `file` is its path, below the manifest's folder, while its run is published. `stored` is its
+    # path even if the run is replaced or a candidate; manifests of version 0.1.0 lack this.
     file: Annotated[str, AfterValidator(_plain_path)]
     stored: Annotated[str, AfterValidator(_plain_path)] | None = None
-    rows: Size | None = None
+    rows: Size | None = None  # if it has labels
     bytes: Size
     sha256: Sha256
 
@@ -153,32 +151,21 @@ class Manifest(Listed):
     @property
     def run_date(self) -> str:
         """The date of the run in its job, else the day when the run was made."""
-        return str(self._of_job("job", "run_date") or self.created[:10])
+        return self.of_job("job", "run_date") or self.created[:10]
 
     @property
     def job_name(self) -> str:
         """The name of the job; "" if it has none."""
-        name = str(self._of_job("job", "name"))
+        name = self.of_job("job", "name")
         return "" if name == UNNAMED else name
 
-    @property
-    def job_path(self) -> str:
-        """The output path in the job file."""
-        return str(self._of_job("output", "path"))
-
-    @property
-    def reference(self) -> str:
-        """The run from which drift is measured on all nights; "" for none."""
-        return str(self._of_job("continuity", "reference"))
-
-    def _of_job(self, section: str, key: str) -> JsonValue:
-        """Return a key of the job file; "" if it is unknown."""
+    def of_job(self, section: str, key: str) -> str:
+        """Return a key of the job file as text; "" if it is unknown."""
         found = self.job.get(section)
-        return (isinstance(found, dict) and found.get(key)) or ""
+        return str((isinstance(found, dict) and found.get(key)) or "")
 
     @property
     def failed(self) -> list[CheckRecord]:
-        """The checks that failed."""
         return [check for check in self.checks if check.state == "failed"]
 
     @property
@@ -198,11 +185,9 @@ class Manifest(Listed):
         return {self.run_id, *(part[2] for part in parts)}
 
     def dumped(self) -> dict[str, JsonValue]:
-        """Return the manifest as JSON."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
     def content(self) -> bytes:
-        """Return the manifest as it is written."""
         return json_bytes(self.dumped())
 
 

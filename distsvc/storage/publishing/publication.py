@@ -111,9 +111,8 @@ class Output:
         if isinstance(self.store, Folder):
             self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
         unfenced = self.store, self.runs
-        with hold_lease(
-            self.runs, self.shown, job_sha256, overwrite, doing, removes
-        ) as self._lease:
+        holding = hold_lease(self.runs, self.shown, job_sha256, overwrite, doing, removes)
+        with holding as self._lease:
             self._fence = Fence(self._lease.spare, self._lease.check)
             self.store, self.runs = (one.fenced(self._fence) for one in unfenced)
             try:
@@ -135,10 +134,7 @@ class Output:
     def new_work(
         self, digest: str, workdir: str | None = None, previous: ContinuedRun | None = None
     ) -> Store:
-        """Return the store of a new run's work, whose name begins with the digest of its job.
-
-        It is in `workdir`, if given. The folder of runs records that path, and `previous`.
-        """
+        """Return the store of a new run's work, in `workdir` if given; `digest` is its job's."""
         name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", arrays.sealed(previous.model_dump()))
@@ -179,9 +175,8 @@ class Output:
 
         A process that has lost the lease removes nothing, since the next holder needs the files.
         """
-        with suppress(
-            DataError, JobFileError, TemporaryError, OSError
-        ):  # the next start removes it
+        # The next start removes what remains.
+        with suppress(DataError, JobFileError, TemporaryError, OSError):
             work = self.work(run_id)
             self._fence.check()
             work.remove(BEGUN)
@@ -205,7 +200,7 @@ class Output:
     def run_id(self) -> str:
         """The id of the run that is published here, or ""."""
         found = self.manifest()
-        return found.run_id or "" if found else ""
+        return found.run_id if found else ""
 
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
         """Return True if a run of this job, and from this input if given, is published here."""
@@ -255,9 +250,10 @@ class Output:
                     "give --overwrite to replace it"
                 )
             return
-        what = "by a different configuration"
-        if found.job_sha256 == job_sha256:
-            what = "from an input that has changed since"
+        same_job = found.job_sha256 == job_sha256
+        what = (
+            "from an input that has changed since" if same_job else "by a different configuration"
+        )
         fresh = next(one.shown for one in self.siblings() if one.manifest() is None)
         raise JobFileError(
             f"output.path {self.shown} was already published {what}; "
@@ -270,7 +266,15 @@ class Output:
         With `again` the files of an earlier manifest or candidate get new names. Returns the
         manifest as published. `TemporaryError` if another run was published in the meantime.
         """
-        published = self._swap(_renamed(manifest) if again else manifest)
+        if again:
+            own, files = self.new_name(manifest.run_id), []
+            for one in manifest.files:
+                kind, _, rest = one.file.split("/", 2) if one.stored else ("", "", "")
+                files.append(
+                    one.model_copy(update={"file": f"{kind}/{own}/{rest}"} if kind else {})
+                )
+            manifest = manifest.model_copy(update={"files": files})
+        published = self._swap(manifest)
         try:
             for record in self.runs.sizes(CANDIDATES):  # older runs, and perhaps this one
                 self.runs.remove(record)
@@ -308,12 +312,12 @@ class Output:
 
     def candidates(self) -> dict[str, Manifest]:
         """Return the manifests of candidates, by their runs; `DataError` for a damaged one."""
-        names = self.runs.sizes(CANDIDATES)
-        contents = {
-            f"{self.runs.address}/{one}": arrays.read_json(self.runs.local(one)) for one in names
-        }
-        found = [checked_form(content, path) for path, content in contents.items()]
-        return {manifest.run_id: manifest for manifest in found}
+        found = {}
+        for name in self.runs.sizes(CANDIDATES):
+            content = arrays.read_json(self.runs.local(name))
+            manifest = checked_form(content, f"{self.runs.address}/{name}")
+            found[manifest.run_id] = manifest
+        return found
 
     def revise(self, contents: Mapping[str, str | bytes]) -> None:
         """Publish other contents of files, in new files and a new manifest; errors as in `file`."""
@@ -401,25 +405,19 @@ class Output:
     def file(self, name: str) -> Path:
         """Return the path of a published file, by its own name.
 
-        `InputNotFoundError` if no run is published here, `DataError` if the manifest is damaged or
-        lists no such file, or the file differs, and `JobFileError` for a manifest of another
-        version.
+        Errors as in `read_manifest`, and `DataError` if the file is not listed, or differs.
         """
         found = read_manifest(self.store)
         return checked(self.store, listed_file(self.store, found, name))
 
     def _look(self) -> _Found | None:
-        """Return the manifest that is here, if any."""
         found, path, manifest = self.store.current(MANIFEST), f"{self.shown}/{MANIFEST}", None
         if found is not None and not is_removed(found[0]):
             manifest = checked_form(arrays.parse_json(found[0], path), path)
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
-        """Rewrite the manifest, so that a previous lock holder can't replace it any more.
-
-        That holder's files may then be removed. On a disk the fence does the same.
-        """
+        """Rewrite the manifest, so that a previous lock holder of the bucket can't replace it."""
         found = self._look()
         if found is None or found.manifest is None:
             content = REMOVED_RECORD.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
@@ -431,12 +429,10 @@ class Output:
     def unpublish(self, run_id: str) -> None:
         """Remove a run's manifest and its copies; `TemporaryError` if another run is published."""
         found = self._look()
-        if (
-            found
-            and found.manifest
-            and (found.manifest.run_id != run_id or not self.store.remove(MANIFEST, found.mark))
-        ):
-            raise TemporaryError(f"another run was published in {self.shown} in the meantime")
+        if found and found.manifest:
+            is_own = found.manifest.run_id == run_id
+            if not is_own or not self.store.remove(MANIFEST, found.mark):
+                raise TemporaryError(f"another run was published in {self.shown} in the meantime")
         for name in (SUCCESS, *COPIES):
             self.store.remove(name)
 
@@ -477,7 +473,6 @@ class Output:
         return manifest
 
     def _folders(self) -> list[str]:
-        """Return the folders of runs' files, published or stored."""
         pairs = ((kind, self.store.folders(kind)) for kind in (*PUBLISHED_FOLDERS, STORED))
         return [f"{kind}/{name}" for kind, names in pairs for name in names if _RUN.fullmatch(name)]
 
@@ -511,15 +506,6 @@ class Output:
         for manifest in self.candidates().values():
             named.update(manifest.lasting)
         return named.union(*map(self._replaced, self.runs.sizes(REPLACED) if replaced else ()))
-
-
-def _renamed(manifest: Manifest) -> Manifest:
-    """Return a manifest whose files are published under new names."""
-    own, files = Output.new_name(manifest.run_id), []
-    for one in manifest.files:
-        kind, _, rest = one.file.split("/", 2) if one.stored else ("", "", "")
-        files.append(one.model_copy(update={"file": f"{kind}/{own}/{rest}"} if kind else {}))
-    return manifest.model_copy(update={"files": files})
 
 
 def check_not_held(output: Output) -> None:

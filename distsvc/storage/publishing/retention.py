@@ -31,33 +31,18 @@ DEEPEST = 4
 
 @dataclass(frozen=True)
 class DatedRun:
-    """A published run, a candidate or an unfinished run in a folder of outputs.
+    """A published run, a candidate or an unfinished run in a folder of outputs."""
 
-    Attributes
-    ----------
-    path, address
-        The output, as given and absolute.
-    run_id
-        The id; "" if the output is empty.
-    date, created
-        The run's date in its job (default: the day of its creation), and the time of its creation.
-    before
-        Id and address of the previous run; None if the record is damaged.
-    job, like
-        The name of the job, and a pattern of its path if it has none.
-    reference
-        Address of the run from which drift is measured.
-    """
-
-    path: str
+    path: str  # of the output, as given
     address: str
-    run_id: str = ""
-    date: str = ""
+    run_id: str = ""  # "" if the output is empty
+    date: str = ""  # in the job, else of the creation
     created: str = ""
+    # Id and address of the previous run; None if damaged.
     before: frozenset[str] | None = frozenset()
     job: str = ""
-    like: str = ""
-    reference: str = ""
+    like: str = ""  # pattern of the path of a job without a name
+    reference: str = ""  # address of the run from which drift is measured
 
     def entry(self, **more: str) -> dict[str, str]:
         """Return path, id and date, for the result of `retain`."""
@@ -138,12 +123,9 @@ def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[s
 
     An output is removed whole, its manifest first; foreign files stay. An output without a
     published run stays if it has a candidate or a run that can resume. With `dry_run`, nothing is
-    removed.
-
-    Returns ``removed`` and ``kept``, lists of runs with ``path``, ``run_id`` and ``date``, the
-    oldest first; kept runs also have ``because``. Errors as in `check_folder`,
-    `InputNotFoundError` if no output is below `path`, and `OutputPermissionError` if one can't be
-    removed.
+    removed. Returns ``removed`` and ``kept``, lists of `DatedRun.entry`, the oldest first; kept
+    runs also have ``because``. Errors as in `check_folder`, and `InputNotFoundError` if no output
+    is below `path`.
     """
     check_folder(path)
     found = _look(path)
@@ -162,10 +144,7 @@ def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[s
 
 
 def check_stays(previous: ContinuedRun) -> None:
-    """Raise `TemporaryError` if the previous run is being removed, or is not published any more.
-
-    The new run has already recorded the previous run in its output.
-    """
+    """Raise `TemporaryError` if the previous run, already recorded, is removed or replaced."""
     output = Output(previous.address)
     holder = None
     with suppress(DataError):  # the folder of runs may be another user's
@@ -186,10 +165,7 @@ def is_output(path: str) -> bool:
 
 
 def check_folder(path: str) -> None:
-    """Raise `JobFileError` for a folder that can't be a folder of outputs.
-
-    Refused are the root of a disk, a home and its parents, and a bucket with other content.
-    """
+    """Raise `JobFileError` for the root of a disk, a home or its parent, and a mixed bucket."""
     if "://" not in path:
         folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
         around = home.is_absolute() and home.resolve().is_relative_to(folder)
@@ -248,7 +224,6 @@ def _removed(
 
 
 def _look(path: str) -> list[_Looked]:
-    """Return the content of every output at a path and below it."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         return list(pool.map(_looked, outputs_below(path)))
 
@@ -263,7 +238,6 @@ def outputs_below(path: str, depth: int = 0) -> list[Output]:
 
 
 def _looked(output: Output) -> _Looked:
-    """Return the content of an output."""
     begun, manifest = tuple(_begun(output, run_id) for run_id in output.kept_works()), None
     try:
         with suppress(InputNotFoundError):
@@ -295,7 +269,6 @@ def _because(found: Sequence[_Looked], keep: int) -> dict[str, str]:
 
 
 def _dated(output: Output, manifest: Manifest) -> DatedRun:
-    """Return the run of a manifest."""
     previous = manifest.previous
     return DatedRun(
         output.shown,
@@ -305,8 +278,8 @@ def _dated(output: Output, manifest: Manifest) -> DatedRun:
         manifest.created,
         _names(previous, _address(previous.path) if previous else ""),
         manifest.job_name,
-        "" if manifest.job_name else re.sub(r"\d+", "#", manifest.job_path),
-        _address(manifest.reference),
+        "" if manifest.job_name else re.sub(r"\d+", "#", manifest.of_job("output", "path")),
+        _address(manifest.of_job("continuity", "reference")),
     )
 
 
@@ -334,7 +307,6 @@ def _clear(output: Output, run_id: str) -> None:
     """Remove everything from a locked output, in an order that is safe for readers.
 
     If the removal is killed after the manifest is gone, the next removal completes it.
-    `TemporaryError` if another process took the output over.
     """
     for name in output.candidates():
         output.runs.remove(f"{CANDIDATES}/{name}.json")

@@ -17,7 +17,7 @@ from pydantic import PlainSerializer, PlainValidator
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
 from distsvc.job.config import ColumnKind
-from distsvc.storage.places.location import Location
+from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.rows.features import (
     Feature,
     UnusableValueError,
@@ -27,7 +27,6 @@ from distsvc.storage.rows.features import (
     without_sentinels,
 )
 from distsvc.storage.rows.numeric_text import is_text, is_unicode, unicode_error
-from distsvc.storage.rows.versions import Versions
 from distsvc.storage.rows.where import parse_where
 
 MAX_TABLE_ROWS, MAX_TABLE_UNITS = 2**40, 10**7
@@ -42,75 +41,35 @@ Batches = Iterator[dict[str, pa.Array]]
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A file in the log of a Delta or Iceberg table.
+    """A file in the log of a Delta or Iceberg table."""
 
-    Attributes
-    ----------
-    names
-        Names in the file of the columns that the table names otherwise.
-    values
-        Constant values, as text, of columns that the file lacks.
-    deleted
-        Whether some of its rows are deleted.
-    """
-
-    names: dict[str, str]
-    values: dict[str, str | None]
-    deleted: bool
+    names: dict[str, str]  # names in the file of columns that the table names otherwise
+    values: dict[str, str | None]  # constants, as text, of columns that the file lacks
+    deleted: bool  # whether some rows are deleted
 
 
 @dataclass(frozen=True)
 class LakeState:
-    """The version of a Delta or Iceberg table that is read.
+    """The version of a Delta or Iceberg table that is read."""
 
-    Attributes
-    ----------
-    digest
-        SHA-256 of the files and the deleted rows.
-    files
-        The files of the version.
-    schema
-        Serialised Arrow types of all columns.
-    staging
-        Folder with the positions of deleted rows.
-    by_catalog
-        Whether a catalog has the settings to open the files.
-    """
-
-    digest: str
+    digest: str  # SHA-256 of the files and the deleted rows
     files: tuple[LakeFile, ...]
-    schema: str
-    staging: str
-    by_catalog: bool
+    schema: str  # serialised types of all columns
+    staging: str  # folder with the positions of deleted rows
+    by_catalog: bool  # whether a catalog has the settings to open the files
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The storage of a table's rows.
+    """The storage of a table's rows."""
 
-    Attributes
-    ----------
-    path
-        Absolute path or URL; for a converted table, the path in the staging folder.
-    format
-        Name of the source.
-    extents
-        Rows of each storage unit (row group or chunk), in order.
-    root, files
-        Folder and names of the files of a table with many files.
-    file_units, file_depths
-        Units of each file, and leading folders of its name that belong to the given path.
-    lake
-        Version of a Delta or Iceberg table.
-    """
-
-    path: str
-    format: str
-    extents: tuple[int, ...]
-    root: str = ""
+    path: str  # absolute path or URL; a converted table's is in the staging folder
+    format: str  # name of the source
+    extents: tuple[int, ...]  # rows of each storage unit, in order
+    root: str = ""  # folder of the files, if there are many
     files: tuple[str, ...] = ()
-    file_units: tuple[int, ...] = ()
-    file_depths: tuple[int, ...] = ()
+    file_units: tuple[int, ...] = ()  # units of each file
+    file_depths: tuple[int, ...] = ()  # leading folders of its name that belong to the given path
     lake: LakeState | None = None
 
 
@@ -132,48 +91,24 @@ StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer
 
 @dataclass(frozen=True)
 class Table:
-    """All that a worker needs to read a range of rows.
-
-    Attributes
-    ----------
-    layout
-        Storage of the rows; another path than `sources` if the table was converted.
-    features, types
-        The features, in order, and the texts for the Arrow types of their columns.
-    id, label, where, ready
-        As in the job.
-    others
-        Schema of the id, label and ``where`` columns.
-    sources
-        The paths in the job.
-    left_out
-        Reasons why other columns are no features.
-    versions
-        Version of each source file before anything was read.
-    notes
-        Warnings about the storage.
-    missing_values
-        Sentinel values of features.
-    column_kinds
-        Kinds of columns in the job's section ``[columns]``.
-    compared
-        Columns, besides the features, by which a report compares clusters.
-    """
+    """All that a worker needs to read a range of rows."""
 
     layout: Layout
     features: StoredFeatures = ()
-    types: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()  # texts for the Arrow types of the columns of features
     id: str | None = None
     label: str | None = None
     where: str | None = None
+    # Of the id, label and `where` columns.
     others: StoredSchema = field(default_factory=lambda: pa.schema([]))
-    sources: tuple[str, ...] = ()
-    left_out: dict[str, str] = field(default_factory=dict)
-    versions: Versions = field(default_factory=dict)
+    sources: tuple[str, ...] = ()  # the paths in the job
+    left_out: dict[str, str] = field(default_factory=dict)  # reasons why columns are no features
+    versions: Versions = field(default_factory=dict)  # before anything was read
     ready: str | None = None
     notes: tuple[str, ...] = ()
-    missing_values: tuple[float, ...] = ()
+    missing_values: tuple[float, ...] = ()  # sentinels
     column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
+    # Columns besides the features by which a report compares clusters.
     compared: StoredFeatures = ()
 
     @cached_property
@@ -214,10 +149,8 @@ class Table:
     def dtype(self) -> np.dtype:
         """The dtype of rows: float32 if it holds all values exactly, else float64."""
         pairs = zip(self.features, self.types, strict=True)
-        return np.dtype(
-            np.float32 if all(f.fits_float32(_value_kind(kind)) for f, kind in pairs)
-            else np.float64
-        )  # fmt: skip
+        is_exact = all(feature.fits_float32(_value_kind(kind)) for feature, kind in pairs)
+        return np.dtype(np.float32 if is_exact else np.float64)
 
 
 @dataclass(frozen=True)
@@ -234,29 +167,14 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows that match `where`.
+    """Consecutive rows that match `where`."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n,), int64
-        Position of each row in the whole table, before `where`, from 0.
-    X : ndarray of shape (n, d), the table's `dtype`, C order
-        The features; NaN where a value is missing.
-    ids, labels : pyarrow.Array of length n, or None
-        The id and label columns, if the table has them and the span includes them.
-    compared : ndarray of shape (n, b), float64, or None
-        The columns by which clusters are compared, if the span includes them; NaN where missing.
-    types : tuple of str
-        Names of the Arrow types of the features' columns, if the rows are of a user's table.
-
-    """
-
-    rows: np.ndarray
-    X: np.ndarray
-    ids: pa.Array | None
+    rows: np.ndarray  # (n,) int64: positions in the whole table, from 0
+    X: np.ndarray  # (n, d), C order: the features; NaN where a value is missing
+    ids: pa.Array | None  # None unless the span includes them, like labels and compared
     labels: pa.Array | None
-    compared: np.ndarray | None = None
-    types: tuple[str, ...] = ()
+    compared: np.ndarray | None = None  # (n, b) float64
+    types: tuple[str, ...] = ()  # Arrow types of the features' columns in a user's table
 
 
 def stored_bytes(table: Table) -> list[int]:
@@ -282,67 +200,61 @@ def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
     """Yield the blocks of a span; `batches` returns the span's rows by the names of columns."""
-    making = _Making(table, span)
-    row, block = span.start, _Block(making, span.start)
+    making, row = _BlockMaker(table, span), span.start
     naming_errors = Location.of(table.sources[0]).naming_errors
     for batch in batches(making.wanted):
         n_rows, offset = len(batch[making.wanted[0]]), 0
         while offset < n_rows:
-            size = min(n_rows - offset, block.room)
+            size = min(n_rows - offset, making.room)
             with naming_errors():
-                block.add(row, {name: array.slice(offset, size) for name, array in batch.items()})
+                making.add(row, {name: array.slice(offset, size) for name, array in batch.items()})
             offset += size
             row += size
-            if not block.room:
-                if block.n_rows:
-                    yield block.done()
-                block = _Block(making, row)
+            if not making.room:
+                if making.n_rows:
+                    yield making.done()
+                making.begin(row)
 
 
-class _Making:
-    """The properties that all blocks of a span share."""
+class _BlockMaker:
+    """The maker of a span's blocks, into which features are written at once."""
 
     def __init__(self, table: Table, span: Span) -> None:
         self.table, self.span, self.dtype = table, span, table.dtype
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
         self.label = table.label if span.with_labels else None
-        self.compared = table.compared if span.with_compared else ()
+        self.features = table.compared if span.with_compared else ()
         others = [self.id, self.label, *(self.condition.columns if self.condition else ())]
         self.types = {name: table.type_of(name) for name in others if name is not None}
-        more = [feature.column for feature in self.compared]
+        more = [feature.column for feature in self.features]
         self.wanted = list(dict.fromkeys([*table.stored, *self.types, *more]))
+        self.begin(span.start)
 
-
-class _Block:
-    """A block under construction, into which features are written at once."""
-
-    def __init__(self, making: _Making, row: int) -> None:
-        self.making, self.n_rows = making, 0
-        self.room = min(making.span.block_rows, making.span.stop - row)
-        self.X = np.empty((self.room, len(making.table.columns)), making.dtype)
+    def begin(self, row: int) -> None:
+        """Begin the block whose first storage row is `row`."""
+        self.n_rows, self.room = 0, min(self.span.block_rows, self.span.stop - row)
+        self.X = np.empty((self.room, len(self.table.columns)), self.dtype)
         self.rows: list[np.ndarray] = []
         self.compared: list[np.ndarray] = []
-        self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
+        self.others: dict[str, list[pa.Array]] = {n: [] for n in (self.id, self.label) if n}
 
     def add(self, row: int, arrays: dict[str, pa.Array]) -> None:
         """Add consecutive storage rows, beginning with `row`."""
-        size = len(next(iter(arrays.values())))
+        table, size = self.table, len(next(iter(arrays.values())))
         self.room -= size
         rows = np.arange(row, row + size, dtype=np.int64)
         arrays = {name: plain_values(array) for name, array in arrays.items()}
-        others = {name: arrays[name].cast(kind) for name, kind in self.making.types.items()}
+        others = {name: arrays[name].cast(kind) for name, kind in self.types.items()}
         for name, array in others.items():
             if is_text(array.type) and not is_unicode(array):
-                shown = self.making.table.shown
-                raise unicode_error(shown, name, f", rows {row} to {row + size - 1}")
-        if self.making.condition is not None:
-            mask = self.making.condition.mask(others)
+                raise unicode_error(table.shown, name, f", rows {row} to {row + size - 1}")
+        if self.condition is not None:
+            mask = self.condition.mask(others)
             rows = rows[mask.to_numpy(zero_copy_only=False)]
             if len(rows) < size:
                 arrays = {name: array.filter(mask) for name, array in arrays.items()}
                 others = {name: array.filter(mask) for name, array in others.items()}
-        table = self.making.table
         stored = (arrays[name] for name in table.stored)
         plain = [without_sentinels(array, table.missing_values) for array in stored]
         try:
@@ -351,8 +263,8 @@ class _Block:
             raise DataError(
                 f"{table.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
             ) from None
-        if self.making.compared:
-            self.compared.append(_numbers_of(self.making.compared, arrays))
+        if self.features:
+            self.compared.append(_numbers_of(self.features, arrays))
         self.n_rows += len(rows)
         self.rows.append(rows)
         for name, chunks in self.others.items():
@@ -362,7 +274,7 @@ class _Block:
         """Return the block; memory that `where` left unused is freed."""
         X = self.X if self.n_rows == len(self.X) else self.X[: self.n_rows].copy()
         joined = {name: pa.concat_arrays(chunks) for name, chunks in self.others.items()}
-        ids, labels = (joined[n] if n else None for n in (self.making.id, self.making.label))
+        ids, labels = (joined[n] if n else None for n in (self.id, self.label))
         compared = np.concatenate(self.compared) if self.compared else None
         return Block(np.concatenate(self.rows), X, ids, labels, compared)
 
@@ -378,10 +290,7 @@ def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.
 
 
 MAX_ID = 100
-"""Maximum length of an id in messages and pages; longer ids are shortened.
-
-Labels keep the full id.
-"""
+"""Maximum length of an id in messages and pages; labels keep the full id."""
 
 
 def id_texts(ids: pa.Array | None, places: np.ndarray) -> np.ndarray:
@@ -422,11 +331,10 @@ def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array])
 
 
 def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
-    """Write columns (n,) of one dtype into X (n, d).
+    """Write columns (n,) of one dtype into X (n, d), by tiles of X that stay in the cache.
 
-    A tile of X stays in the cache while columns are written into it one after another. Many columns
-    are first copied side by side and then transposed a few rows at a time, since each row of a wide
-    tile is far from the next.
+    Many columns are first copied side by side and then transposed a few rows at a time, since each
+    row of a wide tile is far from the next.
     """
     many, kind = len(columns) >= 24, columns[0].dtype
     rows = 4_096 if many else 8_192

@@ -15,12 +15,13 @@ import pyarrow as pa
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout, Table
-from distsvc.storage.rows.categories import AS_CODES, is_category
 from distsvc.storage.rows.features import (
+    AS_CODES,
     MAX_WIDTH,
     Feature,
     Numeric,
     Uncounted,
+    is_category,
     is_default,
     is_numeric,
     is_usable,
@@ -53,11 +54,12 @@ PANDAS_INDEX = "an index of pandas"
 PARTITION_KEY = "a partition key"
 """Reason why a key by which a table is partitioned is no feature by default."""
 
-PLAIN_TEXT = "text"
-"""Reason why a column of text is no feature of an algorithm without categories."""
-
-DATE, DATE_AND_TIME = "date", "date and time"
+PLAIN_TEXT, DATE, DATE_AND_TIME = "text", "date", "date and time"
 """Reasons why columns of these types are no features by default."""
+
+_TYPE_WORDS = {
+    "string": PLAIN_TEXT, "large_string": PLAIN_TEXT, "date": DATE, "timestamp": DATE_AND_TIME,
+}  # fmt: skip
 
 INCOMPARABLE = (PANDAS_INDEX, *CODE_REASONS)
 """Reasons that also exclude a column from comparisons of clusters."""
@@ -71,43 +73,22 @@ UNKNOWN_TYPE = pa.null()
 
 @dataclass(frozen=True)
 class Scan:
-    """The columns and the storage of a table, from its metadata.
-
-    Attributes
-    ----------
-    layout
-        Storage of the rows.
-    types
-        Arrow type of each column, without dictionary.
-    problems
-        Reasons why columns can't be read. If the type of such a column is numeric or
-        `UNKNOWN_TYPE`, it would be a feature, so a job without ``input.columns`` is refused.
-    default
-        Columns that are considered when the job names none.
-    keys
-        Columns by which the table is partitioned.
-    sources
-        Paths that lead to the same state of the table; empty if they are the job's paths.
-    apart
-        Reasons of the format why columns are not in `default`.
-    stored
-        Number of chunks and fill value of columns in chunks.
-    comparable
-        Types of the columns that can be read though they are no features; None for all.
-    words
-        Descriptions of columns for messages, if other than their types.
-    """
+    """The columns and the storage of a table, from its metadata."""
 
     layout: Layout
-    types: dict[str, pa.DataType]
+    types: dict[str, pa.DataType]  # without dictionaries
+    # Why columns can't be read. If the type of one is numeric or `UNKNOWN_TYPE`, it would be a
+    # feature, so a job without ``input.columns`` is refused.
     problems: dict[str, str]
-    default: tuple[str, ...]
-    keys: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    default: tuple[str, ...]  # columns that are considered when the job names none
+    keys: tuple[str, ...] = ()  # columns by which the table is partitioned
+    sources: tuple[str, ...] = ()  # paths to the same state of the table, if not the job's
+    # Reasons of the format why columns are not in `default`.
     apart: dict[str, str] = field(default_factory=dict)
+    # Chunks and fill value of columns in chunks.
     stored: dict[str, tuple[int, object]] = field(default_factory=dict)
-    comparable: Mapping[str, pa.DataType] | None = None
-    words: dict[str, str] = field(default_factory=dict)
+    comparable: Mapping[str, pa.DataType] | None = None  # readable columns; None for all
+    words: dict[str, str] = field(default_factory=dict)  # for messages, if not the types
 
     @cached_property
     def shown(self) -> dict[str, str]:
@@ -137,10 +118,7 @@ def holds_numbers(kind: pa.DataType) -> bool:
 def merge_schemas(
     schemas: Sequence[pa.Schema], names: Sequence[str]
 ) -> tuple[dict[str, pa.DataType], dict[str, str]]:
-    """Return the type of each column in several files, and a message for each column that differs.
-
-    `DataError` if a file has two columns of one name.
-    """
+    """Return the type of each column in several files, and messages for those that differ."""
     types: dict[str, pa.DataType] = {}
     problems: dict[str, str] = {}
     seen: pa.Schema | None = None
@@ -184,17 +162,8 @@ def choose_features(
     """Return the feature columns, and check every other column that the job names.
 
     Without ``input.columns`` these are, in the table's order, the columns of numbers, booleans,
-    decimals, durations and vectors, and `categories`. Excluded are the id, the classes,
-    the columns of ``where``, partition keys, an index of pandas, columns without a name, and
-    `ignored` ones.
-
-    Raises
-    ------
-    DataError
-        A column is missing, differs between files or can't be read; a feature has another type; or
-        there are no features, or too many.
-    JobFileError
-        ``input.columns`` names a column twice.
+    decimals, durations and vectors, and `categories`. Excluded are the id, the classes, the columns
+    of ``where``, partition keys, an index of pandas, columns without a name, and `ignored` ones.
     """
     path = config.shown
     used = [("input.id", config.id), (config.classes_key, config.classes)]
@@ -262,11 +231,7 @@ def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) ->
 def check_kinds(
     config: InputConfig, scan: Scan, kinds: Mapping[str, ColumnKind], texts: Collection[str]
 ) -> None:
-    """Check the columns of the section ``[columns]``; those in `texts` hold numbers as text.
-
-    `JobFileError` if a category is not text, booleans or integers, or a column of another kind is
-    not numeric. Columns of the kind "binary" may also be text.
-    """
+    """Check the columns of the section ``[columns]``; those in `texts` hold numbers as text."""
     for name, of in kinds.items():
         if of.kind == IGNORE:
             continue
@@ -282,17 +247,6 @@ def check_kinds(
                 f"columns.{name} = {of.kind!r}: column {name!r} of {config.shown} is "
                 f"{scan.shown[name]}, expected {wanted}"
             )
-
-
-def type_word(name: str) -> str:
-    """Return the word for the Arrow type `name` of text, dates and times; else the name."""
-    words = {
-        "string": PLAIN_TEXT,
-        "large_string": PLAIN_TEXT,
-        "date": DATE,
-        "timestamp": DATE_AND_TIME,
-    }
-    return words.get(re.sub(r"(32|64)?\[.*", "", name), name)
 
 
 def exclusion_reasons(
@@ -320,9 +274,12 @@ def exclusion_reasons(
             return PARTITION_KEY
         if name not in listed and name not in scan.problems:
             return "not listed in attribute 'columns'"
-        nested = holds_numbers(scan.types[name]) and not is_usable(scan.types[name])
-        shown = NESTED.format(kind=scan.shown[name]) if nested else type_word(scan.shown[name])
-        return scan.problems.get(name) or shown
+        if name in scan.problems:
+            return scan.problems[name]
+        shown = scan.shown[name]
+        if holds_numbers(scan.types[name]) and not is_usable(scan.types[name]):
+            return NESTED.format(kind=shown)
+        return _TYPE_WORDS.get(re.sub(r"(32|64)?\[.*", "", shown), shown)
 
     return {name: reason(name) for name in scan.types if name not in used}
 
@@ -330,8 +287,7 @@ def exclusion_reasons(
 def compared_columns(table: Table, scan: Scan) -> tuple[Feature, ...]:
     """Return the columns, besides the features, by which clusters may be compared.
 
-    Text and booleans become categories that are still to be counted. The id, and columns like ids,
-    codes or dates, are excluded.
+    Text and booleans become categories that are still to be counted.
     """
     types = scan.types if scan.comparable is None else scan.comparable
     apart = {*scan.problems, table.id, ""}

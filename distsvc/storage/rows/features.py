@@ -1,8 +1,9 @@
 """Features: the conversion of stored columns to numeric columns.
 
-A number stays one column, a vector becomes one column for each value, and categories become one
-or several (`rows.categories`). Features are saved with the model, which reads other tables with
-them.
+A number stays one column, a vector becomes one column for each value, and categories (text,
+booleans or integers) become one or several. Counts of all rows decide which categories have a code
+(`tables.values`); rare values, and values that are new in another table, share a bucket. Features
+are saved with the model, which reads other tables with them.
 """
 
 from __future__ import annotations
@@ -12,21 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
-from distsvc.inputs.arrow import numbers
-from distsvc.storage.rows.categories import Category as Category
-from distsvc.storage.rows.categories import Encoding
-from distsvc.storage.rows.categories import Uncounted as Uncounted
-from distsvc.storage.rows.feature import DescribedFeature
-from distsvc.storage.rows.feature import Feature as Feature
-from distsvc.storage.rows.feature import UnusableValueError as UnusableValueError
-from distsvc.storage.rows.numeric_text import TextNumber
+from distsvc.errors.forms import Form
+from distsvc.inputs import mixed
+from distsvc.inputs.given import numbers
+from distsvc.inputs.mixed import BUCKET as BUCKET
+from distsvc.inputs.mixed import MOST_LEVELS as MOST_LEVELS
+from distsvc.storage.rows.numeric_text import is_text, trimmed
 
 MAX_WIDTH = 100_000
 """Maximum number of numeric columns, which limits the memory of blocks and statistics."""
@@ -44,6 +43,83 @@ _UNITS: tuple[tuple[str, Unit], ...] = (
 
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Parts of a second in each of Arrow's units of time."""
+
+AS_CODES, AS_ONE_HOT = "codes", "onehot"
+"""Names of the two encodings that can be an algorithm's default."""
+
+Words = Annotated[tuple[str, ...], Field(strict=False)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class UnusableValueError(ValueError):
+    """A value that a feature can't use; `place` is its position in the array."""
+
+    def __init__(self, column: str, place: int, message: str):
+        super().__init__(message)
+        self.column, self.place = column, place
+
+
+class Feature:
+    """One or several numeric columns that are made from one stored column.
+
+    `wants` names the column's values in a message. With `one_hot` each numeric column is an
+    indicator of a value. If `nominal`, the numbers are codes of categories, without order.
+    """
+
+    __slots__ = ()
+    wants: ClassVar[str]
+    one_hot: ClassVar[bool] = False
+    nominal: ClassVar[bool] = False
+    if TYPE_CHECKING:
+
+        @property
+        def column(self) -> str:
+            """The stored column."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the numeric columns."""
+        return (self.column,)
+
+    @property
+    def shown(self) -> str:
+        """The name shown in lists of features."""
+        return self.column
+
+    @property
+    def expected(self) -> str:
+        """The values that the stored column must hold, for a message."""
+        return self.wants
+
+    @property
+    def whole(self) -> str | None:
+        """Common name of all numeric columns if reports show them as one feature, else None."""
+        return None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The text of each code 0, 1, ... of a nominal feature; () for other features."""
+        return ()
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return True if values of an Arrow type can be converted."""
+        raise NotImplementedError
+
+    def fits_float32(self, kind: str) -> bool:
+        """Return True if float32 is exact for this feature's numbers; `kind` is an Arrow type."""
+        return False
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the numbers, (n,) or (n, len(names)), of Arrow values; null is NaN."""
+        raise NotImplementedError
+
+
+class DescribedFeature(Form, Feature):
+    """A feature that JSON stores as its fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    column: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +208,8 @@ class Vector(DescribedFeature):
         return tuple(f"{self.column}[{k}]" for k in range(self.width))
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(f"log({place})" for place in self.places) if self.log else self.places
-
-    @property
     def names(self) -> tuple[str, ...]:
-        return self._names
+        return tuple(f"log({place})" for place in self.places) if self.log else self.places
 
     @property
     def whole(self) -> str:
@@ -156,30 +228,234 @@ class Vector(DescribedFeature):
         return is_vector(kind) and (not fixed or kind.list_size == self.width)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        X = self._stored(array)
+        lengths = pc.list_value_length(array)
+        wrong = pc.fill_null(pc.not_equal(lengths, self.width), False)
+        place = pc.index(wrong, True).as_py()
+        if place >= 0:
+            expected = f"expected a list of {self.width} numbers, as in the first row"
+            found = f"found one of {lengths[place].as_py()}"
+            raise UnusableValueError(self.column, place, f"{expected}, {found}")
+        X = numbers(pc.list_flatten(array)).reshape(-1, self.width)
+        if array.null_count:
+            known = pc.is_valid(array).to_numpy(zero_copy_only=False)
+            whole = np.full((len(array), self.width), np.nan, np.promote_types(X.dtype, np.float32))
+            whole[known] = X
+            X = whole
         return _logarithms(X) if self.log else X
 
     def fits_float32(self, kind: str) -> bool:
         return not self.log and kind in _IN_FLOAT32
 
-    def _stored(self, array: pa.Array) -> np.ndarray:
-        lengths = pc.list_value_length(array)
-        wrong = pc.fill_null(pc.not_equal(lengths, self.width), False)
-        place = pc.index(wrong, True).as_py()
-        if place >= 0:
-            raise UnusableValueError(
-                self.column,
-                place,
-                f"expected a list of {self.width} numbers, as in the first row, found one of "
-                f"{lengths[place].as_py()}",
-            )
-        flat = numbers(pc.list_flatten(array)).reshape(-1, self.width)
-        if not array.null_count:
-            return flat
-        known = pc.is_valid(array).to_numpy(zero_copy_only=False)
-        X = np.full((len(array), self.width), np.nan, np.promote_types(flat.dtype, np.float32))
-        X[known] = flat
-        return X
+
+class TextNumber(DescribedFeature):
+    """A number that is stored as text."""
+
+    kind: Literal["text"] = "text"
+    wants = "numbers, or text of numbers only"
+
+    @property
+    def shown(self) -> str:
+        return f"{self.column} (text read as numbers)"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return is_text(kind) or _is_number(kind)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        if _is_number(array.type):
+            return numbers(array)
+        words = trimmed(array)
+        try:
+            return words.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            place = next(k for k in range(len(words)) if not _is_readable(words.slice(k, 1)))
+            message = f"expected a number, as in the first rows, found {words[place].as_py()!r}"
+            raise UnusableValueError(self.column, place, message) from None
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _is_readable(words: pa.Array) -> bool:
+    with suppress(pa.ArrowInvalid):
+        words.cast(pa.float64())
+        return True
+    return False
+
+
+def is_category(kind: pa.DataType) -> bool:
+    """Return True if values of an Arrow type may be categories: text, booleans or integers."""
+    return is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind)
+
+
+class _Categories(DescribedFeature):
+    """A column of categories; `kind` is the encoding."""
+
+    kind: str
+    wants: ClassVar[str] = "text, booleans or integers"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return is_category(kind)
+
+
+class Category(_Categories):
+    """A column of categories whose values are counted."""
+
+    known: Words  # values with a code, the most frequent first
+    rest: Share  # share of non-null rows in the bucket when values were counted
+
+    @classmethod
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
+        """Return the encoding by the counts of all values; only `known` values can have a code."""
+        known = known[:MOST_LEVELS]
+        return cls.model_validate(
+            {"column": column, "known": tuple(known), "rest": _rest(counts, known)}
+        )
+
+    @property
+    def whole(self) -> str | None:
+        return self.column if self.one_hot else None
+
+    @property
+    def shown(self) -> str:
+        values = f"{len(self.known)} value{'' if len(self.known) == 1 else 's'}"
+        rest = f", {self.rest:.1%} {BUCKET}" if self.rest else ""
+        return f"{self.column} ({values}{rest})"
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len(set(self.known)) < len(self.known):
+            raise ValueError("expected known values, each once, found one twice")
+        return self
+
+    def fits_float32(self, kind: str) -> bool:
+        return self.one_hot
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        """Return the mask (n,) bool of rows in the bucket, from the columns X (n, len(names))."""
+        raise NotImplementedError
+
+    def codes(self, array: pa.Array) -> np.ndarray:
+        """Return positions (n,) among the known values; then come the bucket and null."""
+        return mixed.places(array, mixed.texts_of(pa.array(self.known, pa.string())))
+
+
+class OneHot(Category):
+    """A column for every known value, and one for the bucket: 1 in rows with that value, else 0."""
+
+    kind: Literal["onehot"] = "onehot"
+    one_hot: ClassVar[bool] = True
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        values = (*self.known, mixed.bucket_name(self.known))
+        return tuple(f"{self.column}={value}" for value in values)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        k = len(self.names)
+        rows = np.vstack([np.eye(k, dtype=np.float32), np.full((1, k), np.nan, np.float32)])
+        return rows[self.codes(array)]
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X[:, -1] == 1.0)
+
+
+class Frequency(Category):
+    """The logarithm of the share of rows with the same value.
+
+    `shares` are the shares of rows by known value. `rare` is the mean share of a value in the
+    bucket, or the share of one row if the bucket is empty.
+    """
+
+    kind: Literal["frequency"] = "frequency"
+    shares: Annotated[tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...], Field(strict=False)]
+    rare: Annotated[float, Field(gt=0.0, le=1.0)]
+
+    @classmethod
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
+        n_rows, rest = max(sum(counts.values()), 1), _rest(counts, known)
+        shares = tuple(counts[value] / n_rows for value in known)
+        rare = rest / (len(counts) - len(known)) if rest else 1.0 / n_rows
+        return cls(column=column, known=tuple(known), rest=rest, shares=shares, rare=rare)
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if len(self.shares) != len(self.known):
+            raise ValueError(f"expected {len(self.known)} shares, found {len(self.shares)}")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (f"log(share({self.column}))",)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        return np.append(np.log([*self.shares, self.rare]), np.nan)[self.codes(array)]
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X[:, 0] == np.log(self.rare))
+
+
+class Codes(Category):
+    """One column of codes, for learners that model categories themselves.
+
+    The code of a known value is its position. The bucket has the next code if it had rows when
+    values were counted; otherwise its values are NaN, like null.
+    """
+
+    kind: Literal["codes"] = "codes"
+    nominal: ClassVar[bool] = True
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return (*self.known, mixed.bucket_name(self.known)) if self.rest else self.known
+
+    def fits_float32(self, kind: str) -> bool:
+        return True
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        return mixed.codes(self.codes(array), len(self.known), has_bucket=self.rest > 0.0)
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X[:, 0] == len(self.known))
+
+
+Encoding = OneHot | Frequency | Codes
+"""All encodings of categories."""
+
+ENCODINGS: dict[str, type[Category]] = {
+    of.model_fields["kind"].default: of for of in get_args(Encoding)
+}
+
+
+class Uncounted(_Categories):
+    """A column of categories before its values are counted; it makes no columns yet."""
+
+    names: ClassVar[tuple[str, ...]] = ()
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        return np.empty((len(array), 0))
+
+    def counted(self, counts: dict[str, int]) -> Category:
+        """Return the encoding by the counts of all values."""
+        return ENCODINGS[self.kind].of(self.column, counts, mixed.frequent(counts))
+
+
+def has_few_levels(counts: dict[str, int]) -> bool:
+    """Return True if values are levels of a category: a few frequent ones cover 90 % of rows."""
+    known = mixed.frequent(counts)[:MOST_LEVELS]
+    return len(known) > 1 and _rest(counts, known) <= 0.1
+
+
+def are_comparable(counts: dict[str, int]) -> bool:
+    """Return True if values describe clusters: a few frequent ones cover half of the rows."""
+    known = mixed.frequent(counts)[:MOST_LEVELS]
+    return len(counts) > 1 and _rest(counts, known) <= 0.5
+
+
+def _rest(counts: dict[str, int], known: list[str]) -> float:
+    """Return the share of rows without a known value."""
+    unknown = sum(counts.values()) - sum(counts[value] for value in known)
+    return unknown / max(sum(counts.values()), 1)
 
 
 Described = Log | Time | Vector | TextNumber | Encoding

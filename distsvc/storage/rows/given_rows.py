@@ -31,10 +31,7 @@ _EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string
 
 
 def given_rows(X: UserData, features: Sequence[Feature], block_rows: int) -> Input:
-    """Return the reader of X in blocks of at most `block_rows` rows; `DataError` for other objects.
-
-    X is as in `rows_of`: an array with `array_columns`, or a table with the features' columns.
-    """
+    """Return the reader of an array with `array_columns`, or of a table with named columns."""
     rows = rows_of(X, Reading(NAME, block_rows, index=True))
     if rows is None:
         raise not_rows_error(X, NAME)
@@ -53,11 +50,7 @@ def given_blocks(
     id_name: str | None = None,
     missing_values: Sequence[float] = (),
 ) -> Iterator[Block]:
-    """Yield all rows of `given_rows` in order, in blocks that are not empty.
-
-    The column `id_name`, if the table has it, becomes the ids. `DataError` if a column is missing
-    or has values that its feature can't use.
-    """
+    """Yield all rows of `given_rows` in order; the column `id_name`, if there, becomes the ids."""
     row = rows.first
     for piece in rows.pieces():
         try:
@@ -86,53 +79,42 @@ def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
 def _numbers(
     piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature], missing_values: Sequence[float]
 ) -> np.ndarray:
-    """Return the features (n, d) float64 of an array or a record batch."""
     if isinstance(piece, np.ndarray):
-        as_stored = [
-            isinstance(f, Numeric) or (isinstance(f, Vector) and not f.log) for f in features
-        ]
-        if all(as_stored) and not missing_values:
+        stored = (isinstance(f, Numeric) or (isinstance(f, Vector) and not f.log) for f in features)
+        if all(stored) and not missing_values:
             return np.ascontiguousarray(piece, dtype=np.float64)
         arrays = _of_array(piece, features)
     else:
-        arrays = _of_table(piece, features)
+        names = piece.schema.names
+        missing = [f.column for f in features if names.count(f.column) != 1]
+        if missing:
+            raise DataError(
+                f"{NAME}: expected the model's {len(features)} columns, each once; missing or "
+                f"there twice: {truncated(missing)}; found: {truncated(names)}"
+            )
+        arrays = [_plain(piece.column(feature.column), feature) for feature in features]
     X = np.empty((len(piece), len(names_of(features))))
     fill(X, features, [without_sentinels(array, missing_values) for array in arrays])
     return X
 
 
 def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
+    """Return the columns of an array (n, d), and its vectors, as Arrow arrays."""
     arrays: list[pa.Array] = []
     first = 0
     for feature in features:
         width = feature.width if isinstance(feature, Vector) else 1
-        arrays.append(_stored(np.ascontiguousarray(piece[:, first : first + width]), feature))
+        part = pa.array(np.ascontiguousarray(piece[:, first : first + width]).ravel())
+        if isinstance(feature, Vector):
+            part = pa.FixedSizeListArray.from_arrays(part, width)
+        elif not feature.takes(part.type):
+            raise DataError(
+                f"{NAME}: column {feature.column!r} holds {feature.expected}, which an array of "
+                "numbers does not: expected a table with named columns"
+            )
+        arrays.append(part)
         first += width
     return arrays
-
-
-def _stored(part: np.ndarray, feature: Feature) -> pa.Array:
-    """Return a column, or the values of a vector (n, width), as an Arrow array."""
-    if isinstance(feature, Vector):
-        return pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), feature.width)
-    array = pa.array(part[:, 0])
-    if not feature.takes(array.type):
-        raise DataError(
-            f"{NAME}: column {feature.column!r} holds {feature.expected}, which an array of "
-            "numbers does not: expected a table with named columns"
-        )
-    return array
-
-
-def _of_table(batch: pa.RecordBatch, features: Sequence[Feature]) -> list[pa.Array]:
-    names = batch.schema.names
-    missing = [f.column for f in features if names.count(f.column) != 1]
-    if missing:
-        raise DataError(
-            f"{NAME}: expected the model's {len(features)} columns, each once; missing or there "
-            f"twice: {truncated(missing)}; found: {truncated(names)}"
-        )
-    return [_plain(batch.column(feature.column), feature) for feature in features]
 
 
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
@@ -141,14 +123,9 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
     if not feature.takes(kind):
-        shown, hint = str(kind), ""
-        if is_text(kind):
-            shown = "text"
-            hint = (
-                "; convert it by pandas.to_datetime or to_timedelta"
-                if isinstance(feature, Time)
-                else ""
-            )
+        shown = "text" if is_text(kind) else str(kind)
+        of_time = is_text(kind) and isinstance(feature, Time)
+        hint = "; convert it by pandas.to_datetime or to_timedelta" if of_time else ""
         raise DataError(
             f"{NAME}: column {feature.column!r} is {shown}, expected {feature.expected}{hint}"
         )

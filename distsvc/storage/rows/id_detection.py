@@ -38,14 +38,11 @@ _DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 @dataclass(frozen=True)
 class CodeKind:
-    """A kind of whole numbers, with the reason in reports why such a column is no feature.
+    """A kind of whole numbers that are no quantity."""
 
-    `may_be` tests a column's name and the values (n,) so far, `is_sure` all values, in row order.
-    """
-
-    reason: str
-    may_be: Callable[[str, np.ndarray], bool]
-    is_sure: Callable[[str, np.ndarray], bool]
+    reason: str  # for reports
+    may_be: Callable[[str, np.ndarray], bool]  # tests a column's name and the values (n,) so far
+    is_sure: Callable[[str, np.ndarray], bool]  # tests all values, in row order
 
 
 def may_be_code(name: str, values: np.ndarray) -> bool:
@@ -62,10 +59,10 @@ def code_reason(name: str, values: np.ndarray) -> str | None:
     """Return the reason why a column of values (n,) is no feature; None if it may be one."""
     if len(values) < MIN_ROWS_TO_DROP or values.min() == values.max() or not _whole(values):
         return None
-    kinds = (
-        kind for kind in CODE_KINDS if kind.may_be(name, values) and kind.is_sure(name, values)
-    )
-    return next((kind.reason for kind in kinds), None)
+    for kind in CODE_KINDS:
+        if kind.may_be(name, values) and kind.is_sure(name, values):
+            return kind.reason
+    return None
 
 
 def _whole(values: np.ndarray) -> bool:
@@ -88,10 +85,7 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
 
 
 def _enough_dates(name: str, values: np.ndarray) -> bool:
-    """Return True if enough different dates exclude chance.
-
-    Six are needed if the dates are months (yyyymm), otherwise two.
-    """
+    """Return True if different dates exclude chance: six of months (yyyymm), else two."""
     return len(np.unique(values)) >= (6 if _digits(float(np.median(values))) == 6 else 2)
 
 
@@ -111,10 +105,7 @@ def _have_check_digits(name: str, values: np.ndarray) -> bool:
 
 
 def _differ(name: str, values: np.ndarray) -> bool:
-    """Return True if values nearly all differ and can be ids.
-
-    float64 distinguishes fewer of large values, so these may have more ties.
-    """
+    """Return True if values nearly all differ; large ones may have more ties, by float64."""
     n, ties = len(values), _ties(values)
     if ties == 0 or not _exact(values):
         return ties <= (1.0 - 0.9) * n
@@ -143,7 +134,10 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
     even, strict = _even(values), ties == 0 or not _exact(values)
     if n >= _SURE_ROWS and strict and (even or _are_ordered(values)):
         return True
-    long = np.ptp(values) >= 1e7 or (ties == 0 and _have_equal_length(values))
+    low, high = np.abs(values).min(), np.abs(values).max()
+    same_sign = values.min() > 0 or values.max() < 0
+    equal_length = same_sign and low >= 1e5 and _digits(low) == _digits(high)
+    long = np.ptp(values) >= 1e7 or (ties == 0 and equal_length)
     return n >= 200 and even and bool(long)
 
 
@@ -164,13 +158,6 @@ def _are_ordered(values: np.ndarray) -> bool:
     return bool((steps >= 0).all() or (steps <= 0).all())
 
 
-def _have_equal_length(values: np.ndarray) -> bool:
-    """Return True if values have one sign and the same number of digits, at least six."""
-    low, high = np.abs(values).min(), np.abs(values).max()
-    same_sign = values.min() > 0 or values.max() < 0
-    return bool(same_sign and low >= 1e5 and _digits(low) == _digits(high))
-
-
 def _even(values: np.ndarray) -> bool:
     """Return True if values are uniform by Kolmogorov's test, at a level of 1 in 1,000."""
     shares = (np.sort(values) - values.min()) / max(np.ptp(values), 1.0)
@@ -178,15 +165,15 @@ def _even(values: np.ndarray) -> bool:
     return bool(distance * np.sqrt(len(values)) < 1.95)
 
 
-def _many_or_long(name: str, values: np.ndarray) -> bool:
-    return bool(len(np.unique(values)) > 32 or np.median(np.abs(values)) >= 1000)
-
-
 CODE_KINDS = (
     CodeKind(DATE_NUMBER, _are_dates, _enough_dates),
     CodeKind(PRODUCT, _have_check_digits, lambda name, values: len(np.unique(values)) >= 10),
     CodeKind(ROW_NUMBER, _differ, _numbers_rows),
-    CodeKind(CODE, lambda name, values: is_named_like_code(name), _many_or_long),
+    CodeKind(
+        CODE,
+        lambda name, values: is_named_like_code(name),
+        lambda name, values: bool(len(np.unique(values)) > 32 or np.median(np.abs(values)) >= 1000),
+    ),
 )
 """The kinds in the order of their tests."""
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +14,6 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from distsvc.errors import DataError
-from distsvc.inputs.arrow import numbers
-from distsvc.storage.rows.feature import DescribedFeature, UnusableValueError
 
 NO_NUMBER = pa.array(csv.ConvertOptions().null_values)
 """Texts for a missing number: the empty text, and words such as NA."""
@@ -45,9 +42,7 @@ SPELLED = (
     rf"^\(?{_SIGN}{_BLANK}{_CURRENCY}{_BLANK}{_SIGN}"
     rf"{_DIGITS}{_BLANK}[%\x{{2030}}\p{{Sc}}]?{_SIGN}\)?$"
 )
-"""Numbers with a decimal comma, grouped digits, a currency, a percent sign, parentheses or a
-trailing sign.
-"""
+"""Numbers with a decimal comma, grouped digits, currency, percent, parentheses or a last sign."""
 
 _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
@@ -55,33 +50,6 @@ _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
 """Dates and times that begin with a year or a day, and months."""
-
-
-class TextNumber(DescribedFeature):
-    """A number that is stored as text."""
-
-    kind: Literal["text"] = "text"
-    wants = "numbers, or text of numbers only"
-
-    @property
-    def shown(self) -> str:
-        return f"{self.column} (text read as numbers)"
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_text(kind) or _is_number(kind)
-
-    def values(self, array: pa.Array) -> np.ndarray:
-        if _is_number(array.type):
-            return numbers(array)
-        words = trimmed(array)
-        try:
-            return words.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid:
-            place, word = next(
-                (k, word) for k, word in enumerate(words.to_pylist()) if not _can_be_read(word)
-            )
-            message = f"expected a number, as in the first rows, found {word!r}"
-            raise UnusableValueError(self.column, place, message) from None
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -117,27 +85,15 @@ def are_numbers(array: pa.Array) -> bool:
 
 @dataclass
 class TextStats:
-    """Counts of a text column's numbers and other words.
+    """Counts of a text column's numbers and other words."""
 
-    Attributes
-    ----------
-    given, numbers : int
-        Values that are not missing, and the numbers among them.
-    spelled, words : Counter of str
-        Numbers in another spelling, and the other values.
-    first, first_spelled : int
-        First row, from 0, of a value that is no plain number, and of a `spelled` one; -1 if none.
-    distinct : int
-        Largest count of different numbers, in either spelling, in a batch.
-    """
-
-    given: int = 0
-    numbers: int = 0
-    spelled: Counter[str] = field(default_factory=Counter)
-    words: Counter[str] = field(default_factory=Counter)
-    first: int = -1
-    first_spelled: int = -1
-    distinct: int = 0
+    given: int = 0  # values that are not missing
+    numbers: int = 0  # plain numbers
+    spelled: Counter[str] = field(default_factory=Counter)  # numbers in another spelling
+    words: Counter[str] = field(default_factory=Counter)  # other values
+    first: int = -1  # first row, from 0, of a value that is no plain number; -1 if none
+    first_spelled: int = -1  # first row of a `spelled` number
+    distinct: int = 0  # largest number of different numbers in a batch
 
     def add(self, values: pa.Array, start: int = 0) -> TextStats:
         """Count values, beginning at row `start`; return these counts."""
@@ -233,14 +189,3 @@ def trimmed(array: pa.Array) -> pa.Array:
     words = array if pa.types.is_string(array.type) else array.cast(pa.string())
     words = pc.utf8_trim_whitespace(words)
     return pc.if_else(pc.is_in(words, NO_NUMBER), pa.scalar(None, pa.string()), words)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-
-
-def _can_be_read(word: str | None) -> bool:
-    with suppress(pa.ArrowInvalid):
-        pa.scalar(word, pa.string()).cast(pa.float64())
-        return True
-    return False

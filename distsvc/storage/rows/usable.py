@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.categories import Category
 from distsvc.storage.rows.columns import truncated
-from distsvc.storage.rows.features import Feature, names_of
+from distsvc.storage.rows.features import Category, Feature, names_of
 
 
 def usable_rows(
@@ -19,9 +18,8 @@ def usable_rows(
 ) -> np.ndarray:
     """Return the mask (n,) of used rows: all but those that ``missing = "drop"`` leaves out.
 
-    `shown` and `features` are for messages. With `unit` rows are divided by their lengths, which
-    must not be 0. `DataError` for an infinite value, and for a missing value or a row of length 0
-    unless such rows are left out.
+    With `unit` rows are divided by their lengths, which must not be 0. `DataError` for an infinite
+    value, and for a missing value or a row of length 0 unless such rows are left out.
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():

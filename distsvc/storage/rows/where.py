@@ -66,10 +66,7 @@ class Condition:
         return tuple(dict.fromkeys(names))
 
     def mask(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-        """Return the mask of matching rows, without nulls, from plain arrays of equal length.
-
-        `DataError` if a literal is not of its column's kind.
-        """
+        """Return the mask of matching rows, without nulls, from plain arrays of equal length."""
         return pc.fill_null(self._three_valued(columns), False)
 
     def may_match(self, known: Mapping[str, pa.Array]) -> bool:
@@ -218,7 +215,10 @@ def _same_type(values: pa.Array, literal: Literal) -> tuple[pa.Array, pa.Scalar]
             return values, pa.scalar(literal)
     elif isinstance(literal, str):
         if pa.types.is_temporal(kind):
-            return values, _moment(literal, kind)
+            if pa.types.is_timestamp(kind) and kind.tz is not None:
+                with suppress(pa.ArrowInvalid):  # without a time zone, the text is in UTC
+                    return values, pa.scalar(literal).cast(pa.timestamp(kind.unit)).cast(kind)
+            return values, pa.scalar(literal).cast(kind)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return values, pa.scalar(literal, kind)
     elif pa.types.is_float32(kind) or pa.types.is_float64(kind):
@@ -247,11 +247,3 @@ def _decimals(values: pa.Array, number: Decimal) -> tuple[pa.Array, pa.Scalar]:
     if not pa.types.is_decimal(kind):
         values = values.cast(pa.decimal128(digits, 0))
     return values.cast(both), pa.scalar(number, both)
-
-
-def _moment(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Return a date or time from text, in UTC if the column has a time zone and the text none."""
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        with suppress(pa.ArrowInvalid):
-            return pa.scalar(text).cast(pa.timestamp(kind.unit)).cast(kind)
-    return pa.scalar(text).cast(kind)

@@ -15,8 +15,7 @@ from pathlib import Path
 from fsspec.utils import glob_translate
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.storage.places.location import ICEBERG_METADATA, Info, Location
-from distsvc.storage.rows.versions import Versions, version_of
+from distsvc.storage.places.location import ICEBERG_METADATA, Info, Location, Versions, version_of
 
 Infos = dict[str, Info]
 """A remote file system's metadata of each file, by name."""
@@ -30,44 +29,26 @@ SUCCESS = "_SUCCESS"
 
 @dataclass(frozen=True)
 class Files:
-    """The files at one location or several, sorted at each.
+    """The files at one location or several, sorted at each."""
 
-    Attributes
-    ----------
-    location
-        The file, folder or glob that was given; the first one of several.
-    folder
-        The folder to which names are relative.
-    infos
-        The remote file system's metadata of each file.
-    above
-        Number of leading folders in a file's name that belong to its location, if not 0.
-    hidden
-        Files whose names, or those of their folders, begin with ``.`` or ``_``.
-    passed
-        Files that are not read, with the reason.
-    """
-
-    location: Location
-    folder: Location
-    infos: Infos
+    location: Location  # that was given; the first one of several
+    folder: Location  # to which names are relative
+    infos: Infos  # the remote file system's
+    # Number of leading folders in a file's name that belong to its location, if not 0.
     above: dict[str, int] = field(default_factory=dict)
-    hidden: tuple[str, ...] = ()
-    passed: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()  # names of files or folders that begin with "." or "_"
+    passed: tuple[str, ...] = ()  # files that are not read, with the reason
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names relative to `folder`."""
         return tuple(self.infos)
 
     @property
     def places(self) -> list[Location]:
-        """The location of each file."""
         return [self.folder.join(name) for name in self.infos]
 
     @property
     def notes(self) -> list[str]:
-        """A note about the files that are not read."""
         if not self.passed:
             return []
         n, more = len(self.passed), len(self.passed) - 100
@@ -79,11 +60,9 @@ class Files:
 
     def named(self, suffixes: Sequence[str]) -> Files:
         """Return the files with one of some suffixes, in any case."""
-        named = {name for name in self.infos if self.folder.join(name).is_named(suffixes)}
-        return self.only(named)
+        return self.only([n for n in self.infos if self.folder.join(n).is_named(suffixes)])
 
     def only(self, names: Collection[str]) -> Files:
-        """Return the files with these names."""
         return replace(self, infos={n: info for n, info in self.infos.items() if n in names})
 
     def without_doubles(self) -> Files:
@@ -137,10 +116,7 @@ def check_twins(found: Files) -> None:
 
 
 def join_files(each: Sequence[Files]) -> Files:
-    """Return the files of several locations in one file system, in order.
-
-    `JobFileError` if there are several file systems, or a file belongs to two locations.
-    """
+    """Return the files of several locations in one file system, in order."""
     first = each[0]
     if len(each) == 1:
         return first
@@ -174,9 +150,8 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
     Skipped are the marker `ready`, and names that begin with ``.`` or ``_`` unless they are part of
-    the location or `hidden` is true. `InputNotFoundError` if the path does not exist or holds no
-    file or marker, `DataError` if a folder is unreadable, and `JobFileError` for files of a Delta,
-    Iceberg or Hudi table.
+    the location or `hidden` is true. `InputNotFoundError` if there is no path, file or marker;
+    `JobFileError` for files of a Delta, Iceberg or Hudi table.
     """
     location.fs.invalidate_cache()
     with location.naming_errors():
@@ -187,7 +162,15 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
                 refuse_lakes(location, location.at(above), [name])
             return Files(location, location.at(above), {name: info})
         folder = location.at((location.path if info else base_of(location.path)).rstrip("/"))
-        found = _walk(location) if info else _glob(location)
+        found: Infos = {}
+        if info:
+            found = _walk(location)
+        elif base_of(location.path) == location.path:
+            raise location.not_found()
+        else:
+            for path, about in location.fs.glob(location.path, detail=True).items():
+                is_folder = about["type"] == "directory"
+                found |= _walk(location.at(path)) if is_folder else {path: about}
         infos = {path[len(folder.path) :].lstrip("/"): info for path, info in found.items()}
         if not hidden:
             refuse_lakes(location, folder, infos)
@@ -206,16 +189,6 @@ def base_of(path: str) -> str:
     return "/".join(parts[:first])
 
 
-def _glob(location: Location) -> Infos:
-    """Return the files that a glob matches and those in matching folders."""
-    if base_of(location.path) == location.path:
-        raise location.not_found()
-    found: Infos = {}
-    for path, info in location.fs.glob(location.path, detail=True).items():
-        found |= _walk(location.at(path)) if info["type"] == "directory" else {path: info}
-    return found
-
-
 def _walk(folder: Location) -> Infos:
     if not folder.is_local:
         return folder.fs.find(folder.path, detail=True)
@@ -226,28 +199,22 @@ def _walk(folder: Location) -> Infos:
 def _local_folders(
     folder: str, above: tuple[tuple[int, int], ...]
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """Yield a folder and all below it, each with its files.
-
-    `above` has device and inode of the parent folders, to detect a loop of links.
-    """
+    """Yield a folder and all below it, each with its files; `above` identifies the parents."""
     found = os.stat(folder)
     here = found.st_dev, found.st_ino
     if here in above:
         raise DataError(f"{folder} is a link to one of its parent folders")
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    folders = [entry for entry in entries if _is_folder(entry)]
+    entries, folders = sorted(os.scandir(folder), key=lambda entry: entry.name), []
+    for entry in entries:
+        try:
+            folders += [entry] if entry.is_dir() else []
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise DataError(f"{entry.path} is a link that leads to itself; remove it") from None
     yield folder, [entry for entry in entries if entry not in folders]
     for entry in folders:
         yield from _local_folders(entry.path, (*above, here))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise DataError(f"{entry.path} is a link that leads to itself; remove it") from None
 
 
 def reaches(location: Location, folder: str) -> bool:
@@ -283,26 +250,21 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
     """
     listed = list(names)
     for name in listed:
-        _refuse_below(location, folder, name)
+        parts = name.split("/")
+        for k, part in enumerate(parts):
+            kind = "a Hudi table" if part in _HUDI else ""
+            if part == _DELTA and k < len(parts) - 1:
+                kind = "a Delta table"
+            if part == _ICEBERG and k == len(parts) - 2 and parts[-1].endswith(ICEBERG_METADATA):
+                kind = "an Iceberg table"
+            if kind:
+                raise _refused(location, folder.at("/".join([folder.path, *parts[:k]])), kind)
     if folder.path.startswith("http"):
         return  # some servers return a page for every name
-    above = {folder.path} | {f"{folder.path}/{name}".rpartition("/")[0] for name in listed}
     is_glob = any(set(part) & set("*?[") for part in location.path.split("/"))
-    for path in sorted(above if is_glob else {folder.path}):  # a folder's files are all known
+    inner = {f"{folder.path}/{name}".rpartition("/")[0] for name in listed if is_glob}
+    for path in sorted({folder.path, *inner}):  # a folder's files are all known
         _refuse_above(location, folder.at(path))
-
-
-def _refuse_below(location: Location, folder: Location, name: str) -> None:
-    """Raise `JobFileError` if the path of a file contains a folder of a table's log."""
-    parts = name.split("/")
-    for k, part in enumerate(parts):
-        table = "/".join([folder.path, *parts[:k]])
-        if part == _DELTA and k < len(parts) - 1:
-            raise _refused(location, folder.at(table), "a Delta table")
-        if part in _HUDI:
-            raise _refused(location, folder.at(table), "a Hudi table")
-        if part == _ICEBERG and k == len(parts) - 2 and parts[-1].endswith(ICEBERG_METADATA):
-            raise _refused(location, folder.at(table), "an Iceberg table")
 
 
 def _refuse_above(location: Location, folder: Location) -> None:
@@ -336,8 +298,9 @@ def _metadata(folder: Location) -> list[str]:
 
 
 def _refused(location: Location, table: Location, kind: str) -> JobFileError:
-    """Return the error for a path in a table with a log."""
-    shown = _shown(location, table)
+    shown = table.path
+    if not location.is_local and "://" in location.shown:
+        shown = f"{location.shown.partition('://')[0]}://{table.path.lstrip('/')}"
     hint = (
         "Hudi is not supported: write the table's present rows to Parquet files in another folder"
     )
@@ -353,10 +316,3 @@ def _refused(location: Location, table: Location, kind: str) -> JobFileError:
     return JobFileError(
         f"input.path: {location.shown} {what}, some of whose files may be out of date; {hint}"
     )
-
-
-def _shown(location: Location, table: Location) -> str:
-    """Return a folder's path or URL, in the protocol of the location."""
-    if location.is_local or "://" not in location.shown:
-        return table.path
-    return f"{location.shown.partition('://')[0]}://{table.path.lstrip('/')}"

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -17,33 +18,20 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, EmptyInputError, InputNotFoundError, JobFileError
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig, PreprocessConfig
-from distsvc.storage.places.location import Location
+from distsvc.storage.places.location import Location, check_versions, version_of
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import store_of
+from distsvc.storage.rows import columns
 from distsvc.storage.rows.blocks import MAX_TABLE_ROWS, Block, Span, Table
-from distsvc.storage.rows.categories import AS_CODES, AS_ONE_HOT
-from distsvc.storage.rows.columns import (
-    NESTED,
-    NEW,
-    PANDAS_INDEX,
-    UNNEST,
-    Scan,
-    check_categories,
-    check_column,
-    check_kinds,
-    check_names,
-    choose_features,
-    compared_columns,
-    exclusion_reasons,
-    other_columns,
-    too_many_columns,
-    truncated,
-)
 from distsvc.storage.rows.features import (
+    AS_CODES,
+    AS_ONE_HOT,
     MAX_WIDTH,
     Category,
     Feature,
     Log,
     Numeric,
+    TextNumber,
     Time,
     Uncounted,
     Vector,
@@ -51,11 +39,9 @@ from distsvc.storage.rows.features import (
     is_vector,
 )
 from distsvc.storage.rows.id_detection import CODE_REASONS
-from distsvc.storage.rows.numeric_text import TextNumber, is_text
-from distsvc.storage.rows.versions import check_versions
+from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.where import parse_where, where_columns
 from distsvc.storage.tables import values
-from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.sources import find_sources, source_of
 
 
@@ -91,16 +77,12 @@ def open_table(
 
     Raises
     ------
-    InputNotFoundError
-        A path does not exist.
+    InputNotFoundError, OutputPermissionError, TemporaryError
+        A path does not exist; the table can't be staged; the store does not answer.
     DataError
-        The table is empty or damaged, its files differ, or a column is missing, can't be a feature,
-        or does not fit the model.
+        The table or a column can't be used, or does not fit the model.
     JobFileError
-        A key of the job does not fit the table or its format, ``where`` can't be parsed, the
-        protocol of a path is unknown, or several paths don't make one table.
-    OutputPermissionError, TemporaryError
-        The table can't be staged; the store does not answer.
+        A key of the job does not fit the table, its format or its paths.
     """
     condition = parse_where(config.where) if config.where is not None else None
     locations = [Location.of(path) for path in config.paths]
@@ -119,11 +101,16 @@ def open_table(
     ignored |= {n: f"columns.{n} = 'ignore'" for n, of in kinds.items() if of.kind == IGNORE}
     readable = config.model_copy(update={"exclude": tuple(ignored)})
     scan = source.scan(found, readable, store_of(staging), categories)
-    if config.columns is None:
-        _check_kept(config.shown, scan, kept)
+    missing = [repr(n) for n in kept if n not in scan.types and n not in scan.problems]
+    if missing and config.columns is None:
+        raise DataError(
+            f"{config.shown} lacks {columns.truncated(missing)}, used by the previous run: if a "
+            "column was renamed, rename it back; or continue an earlier night without it by "
+            "--continue-from OUT; or remove continuity.previous, so that cluster ids start at 0"
+        )
     for name, key in ignored.items():
         if name not in scan.problems:
-            check_column(name, key, config.shown, scan)
+            columns.check_column(name, key, config.shown, scan)
     back = tuple(name for name in {**dict.fromkeys(kept), **kinds} if name in scan.apart)
     keys = tuple(key for key in scan.keys if key not in {*kept, *wanted})
     scan = replace(scan, keys=keys, default=scan.default + back)
@@ -134,7 +121,7 @@ def open_table(
         raise DataError(
             f"{config.shown} has {n_rows} rows by its metadata, expected at most {MAX_TABLE_ROWS}"
         )
-    check_categories(config, scan, set(encoded) - {feature.column for feature in known})
+    columns.check_categories(config, scan, set(encoded) - {feature.column for feature in known})
     table = Table(
         layout=scan.layout,
         id=config.id,
@@ -145,63 +132,52 @@ def open_table(
         ready=config.ready,
         missing_values=preprocess.missing_values if preprocess is not None else (),
     )
-    others = {*other_columns(config), *categories} & scan.types.keys()
+    others = {*columns.other_columns(config), *categories} & scan.types.keys()
     values.check_unicode(table, [name for name in others if is_text(scan.types[name])])
-    apart = {*other_columns(config), *scan.problems, *categories, *ignored}
+    apart = {*columns.other_columns(config), *scan.problems, *categories, *ignored}
     given = config.columns
     if given is None:
         given, apart = scan.default, {*apart, *scan.apart, *scan.keys}
     texts, why = values.texts_of_numbers(table, _text_columns(scan, given, apart))
-    check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
+    columns.check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     flags = [n for n, of in kinds.items() if of.kind == BINARY and is_text(scan.types[n])]
     flags = [name for name in flags if name not in texts]
     encode = dict.fromkeys(flags, AS_CODES if mixed else AS_ONE_HOT) | encode
     categories |= set(flags)
     if mixed:
-        apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
+        apart = {*categories, *ignored, *texts, *scan.problems, *columns.other_columns(config)}
         levels, not_few = _text_levels(config, table, scan, apart, kept)
         encode |= dict.fromkeys(levels, AS_CODES)
         categories |= set(levels)
         precise = {name: one for name, one in not_few.items() if one == values.ID_OR_DATE}
         why = not_few | why | precise
         why = {name: one for name, one in why.items() if name not in levels}
-    columns = choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
-    types = {name: scan.types[name] for name in other_columns(config)}
+    chosen = columns.choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
+    types = {name: scan.types[name] for name in columns.other_columns(config)}
     if condition is not None:  # check it against the types
         condition.mask({name: pa.array([], types[name]) for name in condition.columns})
     table = replace(
         table,
-        types=tuple(str(scan.types[name]) for name in columns),
+        types=tuple(str(scan.types[name]) for name in chosen),
         others=pa.schema(list(types.items())),
-        left_out=exclusion_reasons(config, scan, columns, ignored),
-        column_kinds={name: kinds[name] for name in columns if name in kinds},
+        left_out=columns.exclusion_reasons(config, scan, chosen, ignored),
+        column_kinds={name: kinds[name] for name in chosen if name in kinds},
     )
-    table = replace(table, features=_features(table, scan, columns, logs, encode, known))
+    table = replace(table, features=_features(table, scan, chosen, logs, encode, known))
     if config.columns is None:
         table = replace(table, left_out=table.left_out | why)
         table = values.without_codes(table, {*kept, *wanted})
         if kept:
             old = {*kept, *encoded, *logs, *wanted}
             new = [f.column for f in table.features if f.column not in old]
-            table = values.without_features(table, dict.fromkeys(new, NEW))
-    table = replace(table, compared=compared_columns(table, scan))
+            table = values.without_features(table, dict.fromkeys(new, columns.NEW))
+    table = replace(table, compared=columns.compared_columns(table, scan))
     table = values.with_compared(table)
-    used = {*table.stored, *other_columns(config)}
+    used = {*table.stored, *columns.other_columns(config)}
     return replace(table, notes=(*found.notes, *source.notes(found, scan, versions, used)))
 
 
-def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
-    """Raise `DataError` if a table lacks columns of the previous run."""
-    missing = [repr(n) for n in kept if n not in scan.types and n not in scan.problems]
-    if missing:
-        raise DataError(
-            f"{shown} lacks {truncated(missing)}, used by the previous run: if a column was "
-            "renamed, rename it back; or continue an earlier night without it by --continue-from "
-            "OUT; or remove continuity.previous, so that cluster ids start at 0"
-        )
-
-
-def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
+def _text_columns(scan: columns.Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
     types = {name: scan.types[name] for name in names if name in scan.types and name not in apart}
     return [name for name, kind in types.items() if is_text(kind)]
 
@@ -209,14 +185,11 @@ def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> l
 def _text_levels(
     config: InputConfig,
     table: Table,
-    scan: Scan,
+    scan: columns.Scan,
     apart: Collection[str],
     kept: Collection[str],
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the columns of text that are categories of few levels, and why others are not.
-
-    Columns that the job names, or that are `kept`, are categories in any case.
-    """
+    """Return the columns of text that are categories of few levels, and why others are not."""
     given = scan.default if config.columns is None else config.columns
     names = _text_columns(scan, given, {*apart, ""})
     if config.columns is not None:
@@ -229,17 +202,17 @@ def _text_levels(
 
 def _features(
     table: Table,
-    scan: Scan,
-    columns: Sequence[str],
+    scan: columns.Scan,
+    chosen: Sequence[str],
     logs: Sequence[str],
     encode: Mapping[str, str],
     known: Sequence[Feature],
 ) -> tuple[Feature, ...]:
     """Return the features of columns: as in the model if it has them, else by type."""
     own = {feature.column: feature for feature in known}
-    _check_logs(logs, scan, columns)
+    _check_logs(logs, scan, chosen)
     features: list[Feature] = []
-    for name in columns:
+    for name in chosen:
         kind = scan.types[name]
         if name in own:
             if not own[name].takes(kind):
@@ -253,7 +226,7 @@ def _features(
         elif is_vector(kind):
             width = _length(table, name, kind)
             if width > MAX_WIDTH:
-                raise too_many_columns(table.shown, width)
+                raise columns.too_many_columns(table.shown, width)
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
             features.append(Log(column=name) if name in logs else Numeric(name))
@@ -261,19 +234,19 @@ def _features(
             features.append(TextNumber(column=name))
         else:
             features.append(Time.of(name, kind))
-    check_names(table.shown, features)
+    columns.check_names(table.shown, features)
     return tuple(features)
 
 
-def _check_logs(logs: Sequence[str], scan: Scan, columns: Sequence[str]) -> None:
+def _check_logs(logs: Sequence[str], scan: columns.Scan, chosen: Sequence[str]) -> None:
     """Raise `JobFileError` if ``preprocess.log`` names no numeric feature."""
     for name in logs:
         kind = scan.types.get(name)
-        if name in columns and kind is not None and (is_numeric(kind) or is_vector(kind)):
+        if name in chosen and kind is not None and (is_numeric(kind) or is_vector(kind)):
             continue
         found = f", which is {scan.shown[name]}" if name in scan.shown else ""
         whole = name.rpartition("[")[0]
-        if whole in columns and is_vector(scan.types[whole]):
+        if whole in chosen and is_vector(scan.types[whole]):
             found = f"; {whole!r} takes the logarithms of all numbers of the vector"
         raise JobFileError(
             f"preprocess.log: expected features that hold numbers, found {name!r}{found}"
@@ -305,26 +278,21 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield storage rows [start, stop) in order, in blocks of at most `block_rows` of them.
 
-    Rows that ``where`` drops make a block shorter; empty blocks are left out. `with_ids`,
-    `with_labels` and `with_compared` add these columns. Memory is one block, and the rows that the
-    format decodes in one go. `ValueError` for rows out of bounds, `DataError` if the data is
-    damaged or unreadable, and `TemporaryError` if the store does not answer.
+    Rows that ``where`` drops make a block shorter; empty blocks are left out. Memory is one block,
+    and the rows that the format decodes in one go. `DataError` if the data is damaged or
+    unreadable, and `TemporaryError` if the store does not answer.
     """
-    if not 0 <= start <= stop <= table.n_rows:
-        raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
-    if block_rows < 1:
-        raise ValueError(f"block_rows must be at least 1, found {block_rows}")
     span = Span(start, stop, block_rows, with_ids, with_labels, with_compared)
     return source_of(table).blocks(table, span)
 
 
 def check_unchanged(table: Table) -> None:
-    """Raise `DataError` for a file that was changed, removed or added since a table was opened.
-
-    Later commits to a Delta or Iceberg table don't matter.
-    """
+    """Raise `DataError` for a file that was changed, removed or added since a table was opened."""
     if table.layout.lake:
-        check_snapshot(table, source_of(table).folder(table))
+        folder, names = source_of(table).folder(table), list(table.versions)
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            now = pool.map(lambda name: version_of(folder.join(name)), names)
+            check_versions(folder, table.versions, dict(zip(names, now, strict=True)))
         return
     locations = [Location.of(address) for address in table.sources]
     try:
@@ -339,9 +307,8 @@ def check_unchanged(table: Table) -> None:
 def fingerprint(table: Table) -> str:
     """Return a SHA-256 of a table's state when it was opened.
 
-    It covers the format, the feature columns, the types of used columns and the extents. Of each
-    file it covers the name relative to the input, the size, and the ETag or modification time. For
-    a Delta or Iceberg table it also covers the columns of files and their rows not deleted.
+    It covers the format, features and types, and of each file the name, size, and ETag or time of
+    modification. For a Delta or Iceberg table it also covers rows that are deleted.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
@@ -354,27 +321,27 @@ def fingerprint(table: Table) -> str:
 
 def notes_on_columns(table: Table) -> list[str]:
     """Return warnings about columns whose values decided whether they are features."""
-    guessed = (PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, *CODE_REASONS)
+    guessed = (columns.PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, *CODE_REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
     notes = []
     if out:
-        listed = truncated([f"{name!r} ({why})" for name, why in out.items()])
+        listed = columns.truncated([f"{name!r} ({why})" for name, why in out.items()])
         notes.append(f"not used as features: {listed}")
-    inside = NESTED.partition("{")[0]
+    inside = columns.NESTED.partition("{")[0]
     nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
     if nested:
-        notes.append(f"not used as features: {truncated(nested)}; {UNNEST}")
+        notes.append(f"not used as features: {columns.truncated(nested)}; {columns.UNNEST}")
     units = [repr(name) for name, why in table.left_out.items() if why == values.WITH_UNIT]
     if units:
         notes.append(
-            f"not used as features, because their numbers have units: {truncated(units)}; remove "
-            "the units to use them"
+            "not used as features, because their numbers have units: "
+            f"{columns.truncated(units)}; remove the units to use them"
         )
     if texts:
         notes.append(
-            f"text read as numbers: {truncated(texts)}; to leave columns out, list the features in "
-            "input.columns"
+            f"text read as numbers: {columns.truncated(texts)}; to leave columns out, list the "
+            "features in input.columns"
         )
     return notes
 
@@ -383,7 +350,7 @@ def shown_columns(table: Table) -> dict[str, str]:
     """Return the used columns, and the others with the reason, for the log."""
     others = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
-    return {"used": truncated(used), "left_out": truncated(others) or "none"}
+    return {"used": columns.truncated(used), "left_out": columns.truncated(others) or "none"}
 
 
 def id_type(table: Table) -> pa.DataType:

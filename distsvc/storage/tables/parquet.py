@@ -46,27 +46,15 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Content:
-    """The rows and columns of a file that belong to the table.
+    """The rows and columns of a file that belong to the table."""
 
-    Attributes
-    ----------
-    names
-        Names in the file of the columns that the table names otherwise.
-    values
-        Constants for columns that the file lacks.
-    types
-        Types in the table of the columns that the file stores in another type.
-    kept
-        Mask (bool) of rows; None for all.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # names in the file, if others
+    # Constants for columns that the file lacks.
     values: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    kept: np.ndarray | None = None
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)  # if stored in another
+    kept: np.ndarray | None = None  # mask of rows; None for all
 
     def column(self, name: str, batch: pa.RecordBatch) -> pa.Array:
-        """Return a column of a batch of the file."""
         if name in self.values:
             return pa.repeat(self.values[name], len(batch))
         array = batch.column(self.names.get(name, name))
@@ -147,7 +135,6 @@ class Parquet(Source):
 
 
 def _is_parquet(place: Location) -> bool:
-    """Return True if a file begins like Parquet."""
     if place.is_local and not os.path.isfile(place.path):
         return False  # a pipe would never answer
     with suppress(Exception), place.open() as handle:

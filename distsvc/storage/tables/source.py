@@ -6,28 +6,22 @@ from collections.abc import Collection, Iterator
 from typing import Any, ClassVar, Protocol
 
 from distsvc.job.config import InputConfig
-from distsvc.storage.places.location import Location
+from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Batches, Block, Span, Table, arrow_blocks
 from distsvc.storage.rows.columns import Scan
-from distsvc.storage.rows.versions import Versions
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables.files import Files
 
 
 class Source(Protocol):
-    """A format: the inputs that it reads, their columns and their rows.
+    """A format: the inputs that it reads, their columns and their rows."""
 
-    `name` is the format in plans and reports, `title` in messages. `suffixes`, in lower case, are
-    those of its files or stores. `states_width` is whether the data lists the columns of a table;
-    if not, a missing column is zero. `joins` is whether files of several paths can be one table.
-    """
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    suffixes: ClassVar[tuple[str, ...]]
-    states_width: ClassVar[bool] = True
-    joins: ClassVar[bool] = True
+    name: ClassVar[str]  # in plans and reports
+    title: ClassVar[str]  # in messages
+    suffixes: ClassVar[tuple[str, ...]]  # of files or stores, in lower case
+    states_width: ClassVar[bool] = True  # if not, a missing column is zero
+    joins: ClassVar[bool] = True  # whether files of several paths can be one table
 
     def is_store(self, location: Location) -> bool:
         """Return True if a location is one table as a whole, such as a Zarr group."""
@@ -55,10 +49,8 @@ class Source(Protocol):
         """Read a table's metadata; a format without row ranges is first converted into `staging`.
 
         `categories` are columns whose values are names even if they look like numbers. `DataError`
-        names the file, and the line or column, that is damaged, unreadable, of another format,
-        changed, or does not fit the others; `JobFileError` if the format lacks something that the
-        job needs; `InputNotFoundError` for a missing path; `OutputPermissionError` and
-        `TemporaryError` of staging.
+        names the file, and the line or column, that is at fault; `JobFileError` if the format lacks
+        something that the job needs.
         """
         ...
 
@@ -75,8 +67,7 @@ class Source(Protocol):
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
 
-        Formats with columns of numbers only don't need this method. `DataError` if a file is
-        damaged or unreadable.
+        Formats with columns of numbers only don't need this method.
         """
         raise TypeError(f"{self.title} has only columns of numbers")
 

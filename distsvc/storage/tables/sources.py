@@ -30,11 +30,7 @@ SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Pa
 
 
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
-    """Return the format of some locations, and all their files; errors as in `find_source`.
-
-    `JobFileError` if they differ in format or file system, the format allows one path only, or a
-    file is in two of them. `DataError` for a file and its packed copy.
-    """
+    """Return the format of some locations, and all their files; errors as in `find_source`."""
     each = [find_source(location, ready) for location in locations]
     for source, found in each:
         if len(each) > 1 and not source.joins:
@@ -59,8 +55,7 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
 def find_source(location: Location, ready: str | None = None) -> tuple[Source, Files]:
     """Return the format of a location, and its files without the marker `ready`.
 
-    The files of a store are not listed. `InputNotFoundError` if the location does not exist;
-    `DataError` if it is unreadable, or its files are of two formats or of an unknown one.
+    The files of a store are not listed.
     """
     if location.lake.kind:
         source = source_named(location.lake.kind)
@@ -118,7 +113,7 @@ _OTHER_SUFFIXES = (
 def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) -> None:
     """Raise `DataError` if a file that is not read may hold rows, or is in a Zarr store.
 
-    `names` are the files that are not read. `read` is the suffix of the other files, if any.
+    `read` is the suffix of the other files, if any.
     """
     for name in names:
         inside, mark, _ = f"{name}/".partition(".zarr/")
@@ -128,7 +123,9 @@ def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) 
                 "give the path of one store"
             )
         short = name.rpartition("/")[2]
-        if not _is_foreign(short.lower(), read):
+        suffixes = _ROW_SUFFIXES if read else _ROW_SUFFIXES + _OTHER_SUFFIXES
+        is_part = read and short.lower().startswith("part-") and "." not in short
+        if not is_part and not short.lower().endswith(suffixes):
             continue
         whole = location.shown if location.path.endswith(short) else f"{location.shown}: {name}"
         glob = f"; or read the others by a glob such as *{read}" if read else ""
@@ -139,20 +136,11 @@ def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) 
         )
 
 
-def _is_foreign(name: str, read: str | None) -> bool:
-    """Return True if a file that is not read may hold a table, or rows beside `read` files."""
-    if read:
-        is_part = name.startswith("part-") and "." not in name
-        return is_part or name.endswith(_ROW_SUFFIXES)
-    return name.endswith(_ROW_SUFFIXES + _OTHER_SUFFIXES)
-
-
 def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
     """Raise `InputNotReadyError`, or `SkippedError` with `skip_missing`, for an incomplete input.
 
-    Each path needs the file ``ready``; without that key the paths must exist
-    (`InputNotFoundError`). `JobFileError` if ``ready`` is set for a file, or for a Delta or Iceberg
-    table.
+    Each path needs the file ``ready``; without that key the paths must exist. `JobFileError` if
+    ``ready`` is set for a file, or for a Delta or Iceberg table.
     """
     places = [Location.of(path) for path in config.paths]
     if config.ready is None and not skip_missing:
@@ -169,7 +157,11 @@ def _awaited(place: Location, ready: str | None) -> str | None:
     if place.fs is not None:
         place.fs.invalidate_cache()
     if ready is None:
-        return None if _is_there(place) else place.shown
+        try:
+            source, files = find_source(place)
+        except InputNotFoundError:
+            return place.shown
+        return None if not source.is_store(place) or source.versions(files) else place.shown
     if place.lake.kind:
         raise JobFileError(
             f"input.ready: not supported for {place.shown}: a Delta or Iceberg table is always "
@@ -186,11 +178,3 @@ def _awaited(place: Location, ready: str | None) -> str | None:
     if found and found["type"] != "directory":
         return None
     return f"{place.shown if info else base_of(place.shown)}/{ready}"
-
-
-def _is_there(place: Location) -> bool:
-    try:
-        source, found = find_source(place)
-    except InputNotFoundError:
-        return False
-    return not source.is_store(place) or bool(source.versions(found))

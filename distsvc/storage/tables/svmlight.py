@@ -41,11 +41,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Svmlight(Source):
-    """Files named like svmlight text, packed by gzip, bzip2 or not.
-
-    A converted table is a folder of arrays: ``data``, ``indices`` and ``indptr`` of a CSR matrix,
-    ``labels``, and the first index and the number of columns.
-    """
+    """Files named like svmlight text, packed or not, converted to the arrays of a CSR matrix."""
 
     name = "svmlight"
     title = "svmlight text"
@@ -61,11 +57,7 @@ class Svmlight(Source):
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Parse the files and return the columns.
-
-        The whole table is in memory meanwhile, at 12 bytes or more for each value. Columns that the
-        job names and no row has are zero: a model may come from a wider table.
-        """
+        """Parse the files in memory; columns that the job names and no row has are zero."""
         _check_job(config)
         place = _converted(found, staging)
         n_rows = map_array(place.local("labels.npy")).size
@@ -87,18 +79,14 @@ class Svmlight(Source):
         labels = map_array(place.local("labels.npy"))
         X = matrix(place)
         names = feature_names(place)
-        whole = table.columns == names
         places = {name: k for k, name in enumerate(names)}
         held = [k for k, name in enumerate(table.columns) if name in places]
         chosen = [places[table.columns[k]] for k in held]
         with_labels = span.with_labels and table.label is not None
         for first in range(span.start, span.stop, span.block_rows):
             last = min(first + span.block_rows, span.stop)
-            part = X[first:last].toarray()
-            if not whole:
-                some = np.zeros((last - first, len(table.columns)))
-                some[:, held] = part[:, chosen]
-                part = some
+            part = np.zeros((last - first, len(table.columns)))
+            part[:, held] = X[first:last].toarray()[:, chosen]
             if table.missing_values:
                 part[is_sentinel(part, table.missing_values)] = np.nan
             rows = np.arange(first, last, dtype=np.int64)
@@ -113,7 +101,7 @@ class Svmlight(Source):
 
 
 def _check_job(config: InputConfig) -> None:
-    for field, value in (("id", config.id), ("where", config.where)):
+    for field, value in ("id", config.id), ("where", config.where):
         if value is not None:
             raise JobFileError(
                 f"input.{field}: not supported for svmlight text, found {value!r}; remove the key"

@@ -14,15 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
-from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, frequent, texts_of
+from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, MOST_LEVELS, frequent, texts_of
 from distsvc.inputs.rows import is_narrow
+from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
-from distsvc.storage.rows.categories import MOST_LEVELS, Codes, are_comparable, has_few_levels
 from distsvc.storage.rows.columns import PLAIN_TEXT
 from distsvc.storage.rows.features import (
+    Codes,
     Feature,
     Numeric,
+    TextNumber,
     Vector,
+    are_comparable,
+    has_few_levels,
     placed,
     without_sentinels,
 )
@@ -33,17 +37,6 @@ from distsvc.storage.rows.id_detection import (
     code_reason,
     is_named_like_code,
     may_be_code,
-)
-from distsvc.storage.rows.numeric_text import (
-    TextNumber,
-    are_dates,
-    are_mostly_numbers,
-    are_numbers,
-    have_unit,
-    is_text,
-    is_unicode,
-    trimmed,
-    unicode_error,
 )
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
@@ -66,10 +59,9 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
 
 
 class ValueCounts:
-    """Counts of the values, as text, of columns of a table, without null.
+    """Counts of the values, as text and without null, of columns of a table.
 
-    Values of the columns in `cut` that are too long for a category are truncated; others are
-    errors.
+    Values that are too long for a category are truncated in the columns in `cut`, else errors.
     """
 
     def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):
@@ -77,48 +69,45 @@ class ValueCounts:
         self.counts: dict[str, dict[str, int]] = {column: {} for column in columns}
 
     def add(self, start: int, stop: int) -> None:
-        """Count storage rows [start, stop) that match ``where``.
-
-        `DataError` if a column has more than `MAX_VALUES` values, or one that is too long.
-        """
+        """Count storage rows [start, stop) that match ``where``."""
         span = Span(start, stop, 65_536)
         for arrays in matching_batches(self.table, span, list(self.counts)):
             for column in self.counts:
                 self._count(column, without_sentinels(arrays[column], self.table.missing_values))
 
     def _count(self, column: str, array: pa.Array) -> None:
-        if not is_unicode(array):
-            raise unicode_error(self.table.shown, column)
+        if not numeric_text.is_unicode(array):
+            raise numeric_text.unicode_error(self.table.shown, column)
         found = pc.value_counts(array.drop_null())
         texts, known = texts_of(found.field(0)), self.counts[column]
-        longest = pc.max(pc.utf8_length(texts)).as_py() or 0
+        longest, fault = pc.max(pc.utf8_length(texts)).as_py() or 0, ""
         if column in self.cut:
             texts = pc.utf8_slice_codeunits(texts, 0, MAX_LEVEL_LENGTH + 1)
         elif longest > MAX_LEVEL_LENGTH:
-            raise self._refused(
-                column, f"a text of {longest} characters", f"at most {MAX_LEVEL_LENGTH}"
-            )
+            fault = f"a text of {longest} characters, expected at most {MAX_LEVEL_LENGTH}"
         for word, n in zip(texts.to_pylist(), found.field(1).to_pylist(), strict=True):
             known[word] = known.get(word, 0) + n
         if len(known) > MAX_VALUES:
-            raise self._refused(column, f"more than {MAX_VALUES:,} different values", "fewer")
-
-    def _refused(self, column: str, found: str, expected: str) -> DataError:
-        return DataError(
-            f"{self.table.shown}: column {column!r} has {found}, expected {expected} of a column "
-            f"of categories; leave it out by --exclude {column}, or give a column of coarser values"
-        )
+            fault = fault or f"more than {MAX_VALUES:,} different values, expected fewer"
+        if fault:
+            raise DataError(
+                f"{self.table.shown}: column {column!r} has {fault} of a column of categories; "
+                f"leave it out by --exclude {column}, or give a column of coarser values"
+            )
 
 
 def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
     """Raise `DataError` for integers or decimals whose differences float64 rounds away.
 
-    `least` and `most` (d,) float64 are the extremes of the numeric columns. A column that is
-    constant in float64 is read again as stored, until a second value is found.
+    `least` and `most` (d,) float64 are the extremes of the numeric columns.
     """
     for k in np.flatnonzero(is_narrow(least, most)):
-        column, place = _stored(table, int(k))
-        if column and (least[k] < most[k] or _varies(table, column, place)):
+        pairs = zip(placed(table.features), table.types, strict=True)
+        (feature, places), kind = next(pair for pair in pairs if k < pair[0][1].stop)
+        if not isinstance(feature, Numeric | Vector) or not ("int64" in kind or "decimal" in kind):
+            continue  # float64 has the stored values
+        place = int(k) - places.start if feature.whole else None
+        if least[k] < most[k] or _varies(table, feature.column, place):
             name, near = table.columns[k], int(np.nextafter(least[k], 0.0))
             raise DataError(
                 f"{table.shown}: column {name!r} holds numbers near {near} that differ by too "
@@ -127,19 +116,7 @@ def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
             )
 
 
-def _stored(table: Table, place: int) -> tuple[str, int | None]:
-    """Return the stored column of a numeric column, and the position in its vectors, if any.
-
-    The name is empty if float64 represents the stored values exactly.
-    """
-    pairs = zip(placed(table.features), table.types, strict=True)
-    (feature, places), kind = next(pair for pair in pairs if place < pair[0][1].stop)
-    exact = isinstance(feature, Numeric | Vector) and ("int64" in kind or "decimal" in kind)
-    return feature.column if exact else "", place - places.start if feature.whole else None
-
-
 def _varies(table: Table, column: str, place: int | None) -> bool:
-    """Return True if a column has two different stored values."""
     first: pa.Scalar | None = None
     for batch in matching_batches(table, Span(0, table.n_rows, 8192), [column]):
         values = batch[column].drop_null()
@@ -175,24 +152,6 @@ def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
     """
     if table.n_rows < MIN_ROWS_TO_DROP:
         return table
-    found = {name: why for name, why in code_columns(table).items() if name not in kept}
-    if not {one.column for one in table.features} - found.keys():
-        return table
-    texts = {one.column: PLAIN_TEXT for one in table.features if isinstance(one, TextNumber)}
-    return without_features(table, {name: texts.get(name, why) for name, why in found.items()})
-
-
-def without_features(table: Table, reasons: dict[str, str]) -> Table:
-    """Return the table without the features of columns in `reasons`, and record the reasons."""
-    others = [k for k, one in enumerate(table.features) if one.column not in reasons]
-    return replace(_only(table, others), left_out=table.left_out | reasons)
-
-
-def code_columns(table: Table) -> dict[str, str]:
-    """Return the columns of whole numbers that are no quantities, and why.
-
-    A column whose first ranges of the sample rule out a code is not read in the others.
-    """
     found: dict[str, list[np.ndarray]] = {
         one.column: []
         for one, kind in zip(table.features, table.types, strict=True)
@@ -207,28 +166,35 @@ def code_columns(table: Table) -> dict[str, str]:
         for name, values in zip(part.columns, X.T, strict=True):
             found[name].append(values[~np.isnan(values)])
             if not may_be_code(name, np.concatenate(found[name])):
-                del found[name]
+                del found[name]  # not read in the other ranges of the sample
     reasons = {name: code_reason(name, np.concatenate(parts)) for name, parts in found.items()}
-    return {name: why for name, why in reasons.items() if why is not None}
+    codes = {name: why for name, why in reasons.items() if why is not None and name not in kept}
+    if not {one.column for one in table.features} - codes.keys():
+        return table
+    texts = {one.column: PLAIN_TEXT for one in table.features if isinstance(one, TextNumber)}
+    return without_features(table, {name: texts.get(name, why) for name, why in codes.items()})
+
+
+def without_features(table: Table, reasons: dict[str, str]) -> Table:
+    """Return the table without the features of columns in `reasons`, and record the reasons."""
+    others = [k for k, one in enumerate(table.features) if one.column not in reasons]
+    return replace(_only(table, others), left_out=table.left_out | reasons)
 
 
 def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns that hold only numbers, and reasons why others are no features.
-
-    The reasons are mostly numbers, or numbers with units. Constant columns are in neither result.
-    """
+    """Return the text columns of numbers only, and why mostly numeric ones are no features."""
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
     for name, values in _sample(table, words):
-        if not is_unicode(values):
+        if not numeric_text.is_unicode(values):
             del words[name]
-        elif are_numbers(values):
-            words[name] |= set(trimmed(values).drop_null().unique().to_pylist())
+        elif numeric_text.are_numbers(values):
+            words[name] |= set(numeric_text.trimmed(values).drop_null().unique().to_pylist())
         else:
             del words[name]
-            if are_mostly_numbers(values):
+            if numeric_text.are_mostly_numbers(values):
                 mixed[name] = MIXED_TEXT
-            elif have_unit(values):
+            elif numeric_text.have_unit(values):
                 mixed[name] = WITH_UNIT
     return [name for name in words if len(words[name]) > 1], mixed
 
@@ -237,28 +203,24 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
     """Return the text columns that are categories of few levels, and reasons why others are not."""
     counts = _value_counts(table, names)
     few = [name for name in names if name in counts and has_few_levels(counts[name])]
-    out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
-    others = {name: _why_not_few(counts[name]) for name in counts if name not in few}
-    return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE) | others
-
-
-def _why_not_few(counts: Counter[str]) -> str:
-    """Return the reason why text with these counts of values is no category."""
-    differ = counts.total() == len(counts) >= MIN_ROWS_TO_DROP
-    if differ and not any(" " in value for value in counts):
-        return TEXT_ID
-    if len(counts) < 2:
-        return ONE_VALUE if counts else NO_VALUES
-    if are_dates(counts):
-        return DATES
-    return MANY_VALUES if len(counts) > MOST_LEVELS else PLAIN_TEXT
+    out = [name for name in few if is_named_like_code(name) or numeric_text.are_dates(counts[name])]
+    reasons = dict.fromkeys(out, ID_OR_DATE)
+    for name, words in counts.items():
+        if name in few:
+            continue
+        if len(words) == words.total() >= MIN_ROWS_TO_DROP and not any(" " in one for one in words):
+            reasons[name] = TEXT_ID
+        elif len(words) < 2:
+            reasons[name] = ONE_VALUE if words else NO_VALUES
+        elif numeric_text.are_dates(words):
+            reasons[name] = DATES
+        else:
+            reasons[name] = MANY_VALUES if len(words) > MOST_LEVELS else PLAIN_TEXT
+    return [name for name in few if name not in out], reasons
 
 
 def with_compared(table: Table) -> Table:
-    """Return a table with the columns for comparisons that can be compared, and their levels.
-
-    Numbers of at most 10 different values are compared as categories.
-    """
+    """Return a table with the columns for comparisons that can be compared, and their levels."""
     counts = _value_counts(table, [one.column for one in table.compared])
     found: list[Feature] = []
     for one in table.compared:
@@ -276,7 +238,7 @@ def _value_counts(table: Table, names: Sequence[str]) -> dict[str, Counter[str]]
     """Return the counts of values in the sample, without columns of text that are not UTF-8."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
     for name, values in _sample(table, counts):
-        if is_text(values.type) and not is_unicode(values):
+        if numeric_text.is_text(values.type) and not numeric_text.is_unicode(values):
             del counts[name]
             continue
         found = pc.value_counts(values.drop_null())
@@ -288,8 +250,8 @@ def _value_counts(table: Table, names: Sequence[str]) -> dict[str, Counter[str]]
 def check_unicode(table: Table, names: Sequence[str]) -> None:
     """Raise `DataError` for a column of text that is not UTF-8 in the sample."""
     for name, values in _sample(table, names):
-        if not is_unicode(values):
-            raise unicode_error(table.shown, name)
+        if not numeric_text.is_unicode(values):
+            raise numeric_text.unicode_error(table.shown, name)
 
 
 def _sample(table: Table, names: Collection[str]) -> Iterator[tuple[str, pa.Array]]:
@@ -301,7 +263,6 @@ def _sample(table: Table, names: Collection[str]) -> Iterator[tuple[str, pa.Arra
 
 
 def _only(table: Table, places: Sequence[int]) -> Table:
-    """Return a table with the features at some positions."""
     features = tuple(table.features[k] for k in places)
     return replace(table, features=features, types=tuple(table.types[k] for k in places))
 
@@ -309,8 +270,7 @@ def _only(table: Table, places: Sequence[int]) -> Table:
 def _spots(extents: Sequence[int]) -> list[Span]:
     """Return ranges of rows spread over a table; all rows of a small table.
 
-    Most ranges begin at the first row of a storage unit. A range that begins later is slower,
-    because all earlier rows of its unit are decoded, too.
+    Most begin at the first row of a storage unit, since all earlier rows of a unit are decoded.
     """
     n_rows = sum(extents)
     if n_rows <= SPOTS * SPOT_ROWS:

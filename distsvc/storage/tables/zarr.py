@@ -18,7 +18,13 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError
 from distsvc.job.config import InputConfig
-from distsvc.storage.places.location import Location
+from distsvc.storage.places.location import (
+    Location,
+    Version,
+    Versions,
+    combined_version,
+    version_of,
+)
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import (
     MAX_TABLE_ROWS,
@@ -37,15 +43,11 @@ from distsvc.storage.rows.columns import (
     too_many_columns,
     truncated,
 )
-from distsvc.storage.rows.versions import Version, Versions, combined_version, version_of
 from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.source import Source
 
 if TYPE_CHECKING:
     from zarr import Array, Group
-
-_Stored = dict[str, tuple[int, object]]
-"""Number of chunks and fill value, by array."""
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 _METADATA_FILES = (*_METADATA, ".zattrs", ".zmetadata")
@@ -61,10 +63,9 @@ _Arrays = dict[str, Any]
 
 
 def _store_versions(place: Location) -> Versions:
-    """Return a version of each metadata file, and one for all chunk files of an array.
+    """Return a version of each metadata file, and one, named ``<array>/*``, for an array's chunks.
 
-    The version of chunk files is named ``<array>/*``; a plan can't list millions of them. If a
-    server does not list its files, only the root's metadata have versions.
+    If a server does not list its files, only the root's metadata have versions.
     """
     try:
         files = find_files(place, hidden=True).versions
@@ -118,23 +119,11 @@ def _files(place: Location, name: str, array: Array, start: int, stop: int) -> I
             yield file
 
 
-def _n_chunks(array: Array) -> int:
-    """Return the number of chunks, or shards, of an array."""
+def _stored(array: Array) -> tuple[int, object]:
+    """Return the number of chunks, or shards, of an array, and its fill value."""
     sizes = array.shards or array.chunks
-    return math.prod(-(-n // size) for n, size in zip(array.shape, sizes, strict=True))
-
-
-def _unwritten(place: Location, versions: Versions, stored: _Stored) -> dict[str, str]:
-    """Return a note on missing chunks, by array; arrays with the fill value NaN are skipped."""
-    if not (place.is_local or any(name.endswith("*") for name in versions)):
-        return {}
-    found = {}
-    for name, (expected, fill) in stored.items():
-        known = versions.get(posixpath.join(name, "*"))
-        lacking = expected - (known.chunks if known else 0)
-        if lacking > 0 and fill == fill:
-            found[name] = f"{lacking:,} of {expected:,} chunks, read as {fill}"
-    return found
+    pairs = zip(array.shape, sizes, strict=True)
+    return math.prod(-(-n // size) for n, size in pairs), array.fill_value
 
 
 class Zarr(Source):
@@ -179,17 +168,34 @@ class Zarr(Source):
                 f"{place.shown} is a lone array; input.id, {config.classes_key} and input.where "
                 f"need a Zarr group with an array for each column (here {', '.join(others)})"
             )
-        return _scan_array(place, node)
+        if node.ndim not in (1, 2):
+            raise DataError(f"{place.shown} has {node.ndim} dimensions, expected 1 or 2")
+        if node.ndim == 2 and node.shape[1] > MAX_WIDTH:
+            raise too_many_columns(place.shown, node.shape[1])
+        names = [f"f{i}" for i in range(node.shape[1] if node.ndim == 2 else 1)]
+        return Scan(
+            layout=Layout(place.address, Zarr.name, _extents(place, [node])),
+            types=dict.fromkeys(names, _arrow_type(node.dtype)),
+            words=dict.fromkeys(names, f"an array of dtype {node.dtype}"),
+            problems={},
+            default=tuple(names),
+            stored={"": _stored(node)},
+            comparable={},
+        )
 
     def notes(
         self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
     ) -> list[str]:
-        used = {name: one for name, one in scan.stored.items() if name in columns or not name}
-        lacking = _unwritten(found.location, versions, used)
-        if not lacking:
-            return []
-        arrays = [f"{f'array {n!r}' if n else 'the array'} ({w})" for n, w in lacking.items()]
-        return [
+        if not (found.location.is_local or any(name.endswith("*") for name in versions)):
+            return []  # chunks are unknown
+        arrays = []
+        for name, (expected, fill) in scan.stored.items():
+            known = versions.get(posixpath.join(name, "*"))
+            lacking = expected - (known.chunks if known else 0)
+            if (name in columns or not name) and lacking > 0 and fill == fill:  # not NaN
+                array = f"array {name!r}" if name else "the array"
+                arrays.append(f"{array} ({lacking:,} of {expected:,} chunks, read as {fill})")
+        return arrays and [
             f"chunks without a file are read as the fill value: {truncated(arrays)}; this is right "
             "if the writer omits such chunks (Zarr: write_empty_chunks=False); otherwise their "
             "values were never written"
@@ -261,6 +267,8 @@ def _reading(place: Location) -> Iterator[None]:
 
 
 def _columns_of_group(place: Location, group: Group) -> _Arrays:
+    import zarr
+
     # Members are opened one by one, so that an unreadable one does not hide the others.
     found = [i["name"] for i in place.fs.ls(place.path, detail=True) if i["type"] == "directory"]
     folders = {posixpath.basename(name.rstrip("/")) for name in found}
@@ -270,7 +278,9 @@ def _columns_of_group(place: Location, group: Group) -> _Arrays:
             f"attribute 'columns' of {place.shown} must be a list of names, found {listed!r}"
         )
     arrays: _Arrays = {}
-    sources = dict.fromkeys(sorted(_consolidated(place)), "the consolidated metadata")
+    known = zarr.open_group(place.zarr_store(), mode="r").metadata.consolidated_metadata
+    consolidated = {name.partition("/")[0] for name in known.metadata} if known is not None else ()
+    sources = dict.fromkeys(sorted(consolidated), "the consolidated metadata")
     sources |= dict.fromkeys(listed, "attribute 'columns'")
     for name in dict.fromkeys([*listed, *sorted({*folders, *sources})]):
         if name not in folders:
@@ -282,10 +292,7 @@ def _columns_of_group(place: Location, group: Group) -> _Arrays:
 
 
 def _member(folder: Location, group: Group, name: str) -> Array | Group | Exception:
-    """Return an array or group in a group, or the error; for a plain folder the group itself.
-
-    A folder with chunks but no metadata is an error: the array's metadata is lost.
-    """
+    """Return an array or group in a group, or the error; for a plain folder the group itself."""
     try:
         node = group[name]
     except OSError:
@@ -312,15 +319,6 @@ def _has_chunks(folder: Location) -> bool:
     paths = folder.fs.ls(folder.path, detail=False)
     names = (posixpath.basename(path.rstrip("/")) for path in paths)
     return any(_CHUNK.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)
-
-
-def _consolidated(place: Location) -> set[str]:
-    """Return the members in a group's consolidated metadata."""
-    import zarr
-
-    group = zarr.open_group(place.zarr_store(), mode="r")
-    known = group.metadata.consolidated_metadata
-    return {name.partition("/")[0] for name in known.metadata} if known is not None else set()
 
 
 def _scan_group(
@@ -367,42 +365,22 @@ def _scan_group(
         problems=problems,
         default=tuple(own),
         apart={} if listed is not None else coordinates,
-        stored={name: (_n_chunks(array), array.fill_value) for name, array in usable.items()},
-        comparable={},
-    )
-
-
-def _scan_array(place: Location, array: Array) -> Scan:
-    if array.ndim not in (1, 2):
-        raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
-    if array.ndim == 2 and array.shape[1] > MAX_WIDTH:
-        raise too_many_columns(place.shown, array.shape[1])
-    names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
-    return Scan(
-        layout=Layout(place.address, Zarr.name, _extents(place, [array])),
-        types=dict.fromkeys(names, _arrow_type(array.dtype)),
-        words=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
-        problems={},
-        default=tuple(names),
-        stored={"": (_n_chunks(array), array.fill_value)},
+        stored={name: _stored(array) for name, array in usable.items()},
         comparable={},
     )
 
 
 def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]:
-    """Return the reasons why arrays are no columns."""
     problems = {}
     for name, array in arrays.items():
+        what = f"array {name!r} of {place.shown} has"
         if array.ndim not in (1, 2):
             problems[name] = (
-                f"array {name!r} of {place.shown} has {array.ndim} dimensions, expected 1, or 2 of "
-                "vectors: a group holds one array for each column"
+                f"{what} {array.ndim} dimensions, expected 1, or 2 of vectors: a group holds one "
+                "array for each column"
             )
-        elif array.shape[0] != arrays[reference].shape[0]:
-            problems[name] = (
-                f"array {name!r} of {place.shown} has {array.shape[0]} rows, "
-                f"{reference!r} has {arrays[reference].shape[0]}"
-            )
+        elif array.shape[0] != (n_rows := arrays[reference].shape[0]):
+            problems[name] = f"{what} {array.shape[0]} rows, {reference!r} has {n_rows}"
     return problems
 
 

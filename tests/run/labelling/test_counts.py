@@ -24,8 +24,7 @@ from distsvc.run.labelling.counts import (
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.formats import part_file
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.categories import Codes, OneHot
-from distsvc.storage.rows.features import Numeric
+from distsvc.storage.rows.features import Codes, Numeric, OneHot
 from tests.small_runs import small_job, three_clusters, write_table
 
 PLAN = OneHot(column="plan", known=("a", "b"), rest=0.1)

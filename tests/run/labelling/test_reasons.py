@@ -10,8 +10,7 @@ from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.reasons import Typical
 from distsvc.run.labelling.columns import Reasons
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.categories import Codes, OneHot
-from distsvc.storage.rows.features import Numeric, Time
+from distsvc.storage.rows.features import Codes, Numeric, OneHot, Time
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)

@@ -24,8 +24,7 @@ from distsvc.run.reporting.columns import (
     number_fields,
     separating_columns,
 )
-from distsvc.storage.rows.categories import Codes, OneHot
-from distsvc.storage.rows.features import Numeric
+from distsvc.storage.rows.features import Codes, Numeric, OneHot
 from tests.published_files import read_labels
 from tests.small_runs import forget, small_job
 

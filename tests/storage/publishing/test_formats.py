@@ -106,7 +106,7 @@ def test_a_column_that_is_not_listed_is_refused():
     part = PartWriter("row", pa.int64(), ["label"])
     with pytest.raises(ValueError, match=r"expected the columns \['label'\], found \['score'\]"):
         part.add(np.zeros(1, np.int64), {"score": np.zeros(1)})
-    with pytest.raises(ValueError, match=r"columns of unequal length: \[2, 1\]"):
+    with pytest.raises(ValueError, match="same length"):
         part.add(np.zeros(2, np.int64), {"label": np.zeros(1, np.int32)})
     assert part.n_rows == 0
 

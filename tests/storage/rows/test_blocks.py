@@ -37,22 +37,6 @@ def test_blocks_hold_the_rows_of_the_range(layouts, layout, where, cut, block_ro
     assert labels == expected["label"].to_pylist()
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "block_rows", "message"),
-    [
-        (-1, 5, 10, r"rows \[-1, 5\) are not within the table's 300 rows"),
-        (0, 301, 10, r"rows \[0, 301\)"),
-        (7, 6, 10, r"rows \[7, 6\)"),
-        (0, 5, 0, "block_rows must be at least 1, found 0"),
-    ],
-)
-def test_bad_ranges(layouts, start, stop, block_rows, message):
-    folder, _ = layouts["one row group"]
-    table = opened(folder, folder)
-    with pytest.raises(ValueError, match=message):
-        read_blocks(table, start, stop, block_rows)
-
-
 def test_ids_and_labels_only_when_asked(layouts):
     folder, _ = layouts["one row group"]
     table = opened(folder, folder, id="row_id", classes="label")

@@ -12,8 +12,14 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.run.work.plan import with_categories
-from distsvc.storage.rows.categories import Frequency, OneHot, Uncounted
-from distsvc.storage.rows.features import descriptions, one_hot_columns, restore
+from distsvc.storage.rows.features import (
+    Frequency,
+    OneHot,
+    Uncounted,
+    descriptions,
+    one_hot_columns,
+    restore,
+)
 from distsvc.storage.tables import values as passes
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from tests.small_tables import everything

@@ -13,6 +13,7 @@ from distsvc.storage.rows.blocks import fill
 from distsvc.storage.rows.features import (
     Log,
     Numeric,
+    TextNumber,
     Time,
     UnusableValueError,
     Vector,
@@ -20,7 +21,6 @@ from distsvc.storage.rows.features import (
     restore,
 )
 from distsvc.storage.rows.given_rows import array_columns, given_blocks, given_rows
-from distsvc.storage.rows.numeric_text import TextNumber
 from distsvc.storage.tables.opening import open_table, shown_columns
 from tests.small_tables import everything
 

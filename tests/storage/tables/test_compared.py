@@ -6,9 +6,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.storage.rows.categories import Codes
 from distsvc.storage.rows.columns import MAX_COMPARED_COLUMNS
-from distsvc.storage.rows.features import Numeric
+from distsvc.storage.rows.features import Codes, Numeric
 from distsvc.storage.tables.opening import read_blocks
 from tests.small_tables import opened
 

@@ -10,10 +10,9 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -37,36 +36,20 @@ from distsvc.storage.rows.columns import (
     other_columns,
 )
 from distsvc.storage.rows.features import is_default
-from distsvc.storage.rows.numeric_text import TextStats, are_thousands, is_text
-from distsvc.storage.tables.csv.faults import (
-    MAX_CSV_VALUE_BYTES,
-    encoding_error,
-    line_encoding_error,
-    line_of,
-    parse_error,
-    quote_fault,
-    text_error,
-    thousands_error,
-)
-from distsvc.storage.tables.csv.text import (
-    are_large_integers,
-    are_plain_integers,
-    check_header,
-    encoding_of,
-    first_line,
-    has_hexadecimals,
-    head_of,
-    with_missing,
-    without_missing,
-)
+from distsvc.storage.rows.numeric_text import NO_NUMBER, TextStats, are_thousands, is_text, matches
+from distsvc.storage.tables.csv import text
 from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.parquet import Parquet
 
 _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
-_BLOCK_BYTES = MAX_CSV_VALUE_BYTES
+_BLOCK_BYTES = text.MAX_CSV_VALUE_BYTES
 _COLUMNS_KEY = b"distsvc"
 """Key, in the metadata of the Parquet file, of the metadata of all columns."""
+
+_NULL = pa.scalar(None, pa.string())
+_CODE_TYPES = (pa.int64(), pa.null(), pa.string(), pa.bool_())
+"""Types of columns in files that may be codes of categories."""
 
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
@@ -97,14 +80,24 @@ class Csv(Parquet):
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        target = f"csv-{_digest(found, config, categories)}.parquet"
+        columns = None if config.columns is None else sorted(config.columns)
+        key = [found.folder.path, found.versions, columns, other_columns(config), config.id]
+        key += [sorted(config.exclude), sorted(categories)]
+        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
+        target = f"csv-{digest[:16]}.parquet"
         known = all(version.tag for version in found.versions.values())
         if not (known and staging.has(target)):
             files = _Files.of(found, config)
             schema, codes = files.columns(config, set(categories))
+
+            def write(stream: BinaryIO) -> None:
+                with pq.ParquetWriter(stream, schema) as writer:
+                    for table in _row_groups(_batches(files, schema, codes), schema):
+                        writer.write_table(table, row_group_size=_GROUP_ROWS)
+
             # Reading raises no OSError here, so an OSError is about the target.
             with staging.created(target) as path:
-                _convert(_batches(files, schema, codes), schema, path)
+                write_whole(path, write)
         file = Location.of(f"{staging.address}/{target}")
         scan = super().scan(find_files(file), config, staging)
         with file.naming_errors(), file.open() as handle:
@@ -128,6 +121,9 @@ class _File(NamedTuple):
     types: pa.Schema
     first: pa.RecordBatch | None
 
+    def kind(self, name: str) -> pa.DataType:
+        return self.types.field(name).type
+
     def text(self, name: str) -> pa.Array:
         """Return the first values of a column as written."""
         return self.first[name] if self.first is not None else pa.array([], pa.string())
@@ -142,7 +138,7 @@ class _Files(NamedTuple):
     def of(cls, found: Files, config: InputConfig) -> _Files:
         """Read the first rows of files; `EmptyInputError` if none has a header."""
         used = config.columns and {*other_columns(config), *config.columns}
-        each = [_looked_at(one, used) for one in found.places if not head_of(one).is_empty]
+        each = [_looked_at(one, used) for one in found.places if not text.head_of(one).is_empty]
         if not each:
             raise EmptyInputError(f"{config.shown} has no rows")
         return cls(each)
@@ -150,10 +146,11 @@ class _Files(NamedTuple):
     def columns(self, config: InputConfig, categories: set[str]) -> tuple[pa.Schema, set[str]]:
         """Return the columns to write, and the categories to read as text.
 
-        The schema's metadata describes all columns. Errors as in `choose_features`.
+        The schema's metadata describes all columns.
         """
         others, named = set(other_columns(config)), set(config.columns or ())
-        codes = {name for name in categories if self._are_codes(name)}
+        kinds = {n: {one.kind(n) for one in self.having(n)} for n in categories}
+        codes = {n for n in categories if kinds[n] <= set(_CODE_TYPES)}
         as_text = codes | {n for n in [config.id] if n and self._is_code_like(n)}
         schemas = [_with_types(one.types, dict.fromkeys(as_text, pa.string())) for one in self.each]
         shown = [one.place.shown for one in self.each]
@@ -161,8 +158,7 @@ class _Files(NamedTuple):
         numbers = set(types if config.columns is None else named) - others - categories
         numbers -= set(config.exclude)
         self._check_text(numbers, others - {config.id}, named)
-        # Integers that float64 would round to nearly one value are stored exactly, as decimals
-        # (`check_exact`). So are integers of more than 64 bits that `where` compares.
+        # These are stored as decimals. So are integers above 64 bits that `where` compares.
         exact = {name for name in numbers.intersection(types) if self._all(name, _is_large)}
         for name, kind in types.items():
             if pa.types.is_integer(kind) and name in numbers:
@@ -171,7 +167,7 @@ class _Files(NamedTuple):
                 types[name] = pa.float64() if name in named else pa.string()
         for name in others - {config.id}:
             if pa.types.is_floating(types.get(name, pa.null())):
-                exact |= {name} if self._all(name, are_large_integers) else set()
+                exact |= {name} if self._all(name, text.are_large_integers) else set()
         types |= dict.fromkeys(exact, pa.decimal128(38, 0))
         # Text may be numbers or categories, and `[columns]` may name dates.
         more = {n for n in types.keys() - problems.keys() if not is_default(types[n])}
@@ -188,14 +184,11 @@ class _Files(NamedTuple):
         return pa.schema(list(stored.items()), {_COLUMNS_KEY: about}), codes
 
     def _compared(self, names: Sequence[str]) -> list[str]:
-        """Return the other columns with few values, by which clusters are compared, as text.
-
-        Text accepts any value, so a fault in such a column can't stop a job.
-        """
+        """Return the other columns with few values, by which clusters are compared, as text."""
         found: list[str] = []
         for name in names:
-            own = [one for one in self.each if name in one.types.names]
-            if any(pa.types.is_binary(one.types.field(name).type) for one in own):
+            own = self.having(name)
+            if any(pa.types.is_binary(one.kind(name)) for one in own):
                 continue
             texts = pa.chunked_array([one.text(name) for one in own], pa.string())
             if len(own) == len(self.each) and 1 < pc.count_distinct(texts).as_py() <= MOST_LEVELS:
@@ -204,80 +197,65 @@ class _Files(NamedTuple):
                 break
         return found
 
-    def _are_codes(self, name: str) -> bool:
-        """Return True if a column is text, whole numbers, booleans or empty in each file."""
-        kinds = {one.types.field(name).type for one in self.each if name in one.types.names}
-        return kinds <= {pa.int64(), pa.null(), pa.string(), pa.bool_()}
-
     def _is_code_like(self, name: str) -> bool:
         """Return True if a column has numbers that Python would write otherwise, such as 007."""
-        return any(
-            (pa.types.is_integer(kind := one.types.field(name).type) or pa.types.is_floating(kind))
-            and not are_plain_integers(one.text(name))
-            for one in self.each
-            if name in one.types.names
-        )
+        numeric = pa.types.is_integer, pa.types.is_floating
+        files = [one for one in self.having(name) if any(of(one.kind(name)) for of in numeric)]
+        return not all(text.are_plain_integers(one.text(name)) for one in files)
 
     def _check_text(self, features: set[str], others: set[str], named: set[str]) -> None:
         """Refuse text that is mostly numbers or not UTF-8, and points that separate thousands."""
         for one in self.each:
             found = {}
             for name in [name for name in one.types.names if name in features | others]:
-                values, kind = one.text(name), one.types.field(name).type
+                values, kind = one.text(name), one.kind(name)
                 if pa.types.is_binary(kind):
                     if name in named:
-                        raise encoding_error(one.place)
+                        raise text.encoding_error(one.place)
                     texts = (value and value.decode("latin-1") for value in values.to_pylist())
                     values = pa.array(texts, pa.string())
                 if pa.types.is_floating(kind) and are_thousands(values):
-                    raise thousands_error(one.place, name, values)
+                    raise text.thousands_error(one.place, name, values)
                 if name in features and (is_text(kind) or pa.types.is_binary(kind)):
                     found[name] = TextStats().add(values)
-            error = text_error(one.place, found)
+            error = text.text_error(one.place, found)
             if error is not None:
                 raise error
 
+    def having(self, name: str) -> list[_File]:
+        return [one for one in self.each if name in one.types.names]
+
     def _all(self, name: str, condition: Callable[[pa.Array], bool]) -> bool:
-        known = [one for one in self.each if one.first is not None and name in one.types.names]
+        known = [one for one in self.having(name) if one.first is not None]
         return bool(known) and all(condition(one.text(name)) for one in known)
 
 
 def _is_large(values: pa.Array) -> bool:
-    if not are_large_integers(values):
+    """Return True if float64 would round integers to nearly one value (`check_exact`)."""
+    if not text.are_large_integers(values):
         return False
-    ends = pc.min_max(without_missing(values).cast(pa.float64())).as_py()
+    ends = pc.min_max(text.without_missing(values).cast(pa.float64())).as_py()
     return ends["min"] is not None and bool(is_narrow(ends["min"], ends["max"]))
 
 
 def _looked_at(place: Location, used: Collection[str] | None) -> _File:
     with _reading(place) as reader:
         types = reader.schema
-    names = set(check_header(place.shown, types.names, used))
+    names = set(text.check_header(place.shown, types.names, used))
     types = pa.schema([field for field in types if field.name in names])
-    text = {f.name: f.type if pa.types.is_binary(f.type) else pa.string() for f in types}
-    with _reading(place, pa.schema(text)) as reader:
+    as_text = {f.name: f.type if pa.types.is_binary(f.type) else pa.string() for f in types}
+    with _reading(place, pa.schema(as_text)) as reader:
         first = next(iter(reader), None)
-    hexadecimal = {
-        field.name: pa.string()
-        for field in types
-        if pa.types.is_integer(field.type)
-        and first is not None
-        and has_hexadecimals(first[field.name])
-    }
+    hexadecimal = {}
+    if first is not None:
+        integers = (field.name for field in types if pa.types.is_integer(field.type))
+        found = (n for n in integers if pc.any(matches(first[n], "(?i)^[+-]?0x")).as_py())
+        hexadecimal = dict.fromkeys(found, pa.string())  # Arrow reads 0x1f in the first rows only
     return _File(place, _with_types(types, hexadecimal), first)
 
 
 def _with_types(schema: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
     return pa.schema([(field.name, types.get(field.name, field.type)) for field in schema])
-
-
-def _convert(batches: Iterator[pa.RecordBatch], schema: pa.Schema, target: Path) -> None:
-    def write(stream: BinaryIO) -> None:
-        with pq.ParquetWriter(stream, schema) as writer:
-            for table in _row_groups(batches, schema):
-                writer.write_table(table, row_group_size=_GROUP_ROWS)
-
-    write_whole(target, write)
 
 
 def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -297,15 +275,22 @@ def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 
 def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
+    """Yield all rows; empty texts are null, and in the columns `codes` also words such as NA."""
     for file in files.each:
         with _naming_the_value(file, schema):
             with _reading(file.place, schema) as reader:
                 n_rows = 0
                 for batch in reader:
                     n_rows += batch.num_rows
-                    yield with_missing(batch, codes)
+                    for k, field in enumerate(batch.schema):
+                        if pa.types.is_string(field.type):
+                            missing = NO_NUMBER if field.name in codes else pa.array([""])
+                            words = batch.column(k)
+                            words = pc.if_else(pc.is_in(words, missing), _NULL, words)
+                            batch = batch.set_column(k, field, words)
+                    yield batch
                 swallowed = reader.quoted and reader.lines > n_rows + 1
-            error = quote_fault(file.place) if swallowed else None
+            error = text.quote_fault(file.place) if swallowed else None
             if error is not None:
                 raise error
 
@@ -319,15 +304,12 @@ def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reade
     except DataError as error:
         if "CSV" not in str(error):
             raise
-        raise parse_error(file, error) from None
+        raise text.parse_error(file, error) from None
 
 
 @contextmanager
 def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
-    """Add column and line of an unusable value to its error, by reading again in order.
-
-    For a column of numbers, the message lists all words in it.
-    """
+    """Add column and line of an unusable value to its error, by reading again in order."""
     try:
         yield
     except DataError as error:
@@ -344,20 +326,19 @@ def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
             if found:
                 column, row = header[int(found["column"])], int(found["line"]) - 2
                 numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
-                odd = text_error(place, _words(place, numbers)) if column in numbers else None
+                odd = text.text_error(place, _words(place, numbers)) if column in numbers else None
                 raise odd or DataError(
-                    f"{place.shown}, line {line_of(place, row)}: column {column!r}: "
+                    f"{place.shown}, line {text.line_of(place, row)}: column {column!r}: "
                     f"{found['fault']}"
                 ) from None
         raise
 
 
 def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
-    """Return the counts of words of columns of a file, in all rows."""
     found = {name: TextStats() for name in names}
-    text = pa.schema([(name, pa.string()) for name in names])
+    as_text = pa.schema([(name, pa.string()) for name in names])
     row = 0
-    with _reading(file, text) as reader:
+    with _reading(file, as_text) as reader:
         for batch in reader:
             for name, words in found.items():
                 words.add(batch[name], row)
@@ -375,17 +356,15 @@ class _Reader:
         self.schema = self._batches.schema
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, for Arrow."""
-        text: bytes = self._stream.read(size)
-        self.lines += max(text.count(b"\n"), text.count(b"\r"))
-        self.quoted = self.quoted or b'"' in text
-        return text
+        read: bytes = self._stream.read(size)
+        self.lines += max(read.count(b"\n"), read.count(b"\r"))
+        self.quoted = self.quoted or b'"' in read
+        return read
 
     def close(self) -> None:
         """Do nothing: the caller closes the stream."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches."""
         yield from self._batches
 
 
@@ -393,9 +372,9 @@ class _Reader:
 def _open(
     file: Location, schema: pa.Schema | None = None, use_threads: bool = True
 ) -> Iterator[_Reader]:
-    head = head_of(file)
-    if encoding_of(first_line(head.text)):
-        raise line_encoding_error(file, first_line(head.text), 1)
+    head = text.head_of(file)
+    if text.encoding_of(text.first_line(head.text)):
+        raise text.line_encoding_error(file, text.first_line(head.text), 1)
     types = {field.name: field.type for field in schema} if schema is not None else None
     with file.open(cache="readahead") as handle:
         reader = _Reader(
@@ -410,10 +389,3 @@ def _open(
         )
         with reader._batches:
             yield reader
-
-
-def _digest(found: Files, config: InputConfig, categories: Iterable[str]) -> str:
-    columns = None if config.columns is None else sorted(config.columns)
-    content = [found.folder.path, found.versions, columns, other_columns(config), config.id]
-    content.append(sorted(config.exclude))
-    return hashlib.sha256(json.dumps([*content, sorted(categories)]).encode()).hexdigest()[:16]

@@ -144,8 +144,10 @@ def _parts(
         columns[key] = live[f"partition.{name}"].cast(pa.string()).to_pylist()
     parts = []
     pairs = zip(live["path"].to_pylist(), live["size_bytes"].to_pylist(), strict=True)
+    root = location.path if location.is_local else location.lake.path.rstrip("/")
     for k, (path, size) in enumerate(pairs):
-        url = _url(location, unquote(path))
+        url = unquote(path)
+        url = url if "://" in url or url.startswith("/") else f"{root}/{url}"
         values = {key: column[k] for key, column in columns.items()}
         parts.append(lake.DataFile(url, size, values, values, deleted.get(_bare(url))))
     return parts
@@ -163,14 +165,6 @@ def _deleted(location: Location, table: DeltaTable) -> dict[str, np.ndarray]:
             mask = kept.values.to_numpy(zero_copy_only=False)
             found[_bare(unquote(url))] = np.flatnonzero(~mask).astype(np.int64)
     return found
-
-
-def _url(location: Location, path: str) -> str:
-    """Return the URL or path of a file in the log, which may be relative to the table."""
-    if "://" in path or path.startswith("/"):
-        return path
-    root = location.path if location.is_local else location.lake.path.rstrip("/")
-    return f"{root}/{path}"
 
 
 def _bare(url: str) -> str:

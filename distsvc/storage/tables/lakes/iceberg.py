@@ -57,8 +57,7 @@ class Iceberg(lake.Lake):
     def folder(self, table: Table) -> Location:
         """Return the folder of a table's files, opened with the settings of its catalog, if any.
 
-        Each process reads the catalog's settings, and again after some minutes, because credentials
-        expire. Without access to the catalog, the environment has the settings.
+        Each process reads these again after some minutes, because credentials expire.
         """
         layout = table.layout
         if not (layout.lake and layout.lake.by_catalog):
@@ -112,7 +111,6 @@ def _opened(location: Location) -> IcebergTable:
 
 
 def _known(error: Exception, location: Location) -> DistsvcError:
-    """Return the error of distsvc for an error of pyiceberg."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     words = " ".join(str(error).split())[:300]
     if "equality delete" in words:
@@ -132,6 +130,8 @@ def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.S
     schema = scan.projection()
     types = {one.name: plain_type(one.type) for one in schema_to_pyarrow(schema)}
     ids = {one.name: one.field_id for one in schema.fields}
+    mapping = table.name_mapping()  # for files that don't number their columns
+    names = {one.field_id: tuple(one.names) for one in mapping.root} if mapping is not None else {}
     specs = table.metadata.specs()
     tasks = list(scan.plan_files())
     pairs = zip(tasks, _deleted_rows(table.io, location.shown, tasks), strict=True)
@@ -143,18 +143,9 @@ def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.S
         s3=remote.catalog_options(table.io.properties) if by_catalog else {},
         types=types,
         ids=ids,
-        aliases=_aliases(table, ids),
+        aliases={n: names.get(number, ()) for n, number in ids.items() if mapping is not None},
         partitioned_by=tuple(_identities(table.spec(), schema).values()),
     )
-
-
-def _aliases(table: IcebergTable, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return the names of columns in files that don't number them, from the table's mapping."""
-    mapping = table.name_mapping()
-    if mapping is None:
-        return {}
-    names = {one.field_id: tuple(one.names) for one in mapping.root}
-    return {name: names.get(number, ()) for name, number in ids.items()}
 
 
 def _identities(spec: PartitionSpec, schema: Schema) -> dict[int, str]:

@@ -25,14 +25,13 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError, EmptyInputError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
-from distsvc.storage.places.location import Location
+from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema, schema_text
 from distsvc.storage.rows.columns import Scan, plain_type
 from distsvc.storage.rows.features import is_numeric, is_vector
 from distsvc.storage.rows.numeric_text import is_text
-from distsvc.storage.rows.versions import Versions, check_versions, version_of
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables import parquet
 from distsvc.storage.tables.files import Files, Infos
@@ -44,10 +43,7 @@ _ALIKE = (
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
     is_vector,
 )
-"""Predicates of groups of types.
-
-A column's type may change between files within one group.
-"""
+"""Predicates of groups of types; a column's type may change between files within a group."""
 
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column's number in the metadata of a Parquet file."""
@@ -55,55 +51,30 @@ FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table: its path or URL, and its size in bytes.
+    """A data file of a table."""
 
-    `keys` are the values of partition columns, as text. `values` are the values of columns that the
-    file may lack; the default is null. `deleted` are the positions (int64) of deleted rows, in
-    order.
-    """
-
-    url: str
-    size: int | None
-    keys: dict[str, str | None] = field(default_factory=dict)
-    values: dict[str, str | None] = field(default_factory=dict)
-    deleted: np.ndarray | None = None
+    url: str  # URL or path
+    size: int | None  # in bytes
+    keys: dict[str, str | None] = field(default_factory=dict)  # of partition columns, as text
+    values: dict[str, str | None] = field(default_factory=dict)  # of columns that the file may lack
+    deleted: np.ndarray | None = None  # positions (int64) of deleted rows, in order
 
 
 @dataclass(frozen=True)
 class Snapshot(Files):
-    """The files of a table in one version, in the order of their names.
+    """The files of a table in one version, in the order of their names."""
 
-    Attributes
-    ----------
-    address
-        Path or URL that opens the file system of the files.
-    parts
-        The data files, by name.
-    types
-        Arrow type of each column.
-    aliases
-        Possible names of each column in a file, if columns are found by name.
-    ids
-        Number of each column in the files; empty if columns are found by name only.
-    partitioned_by
-        The partition columns.
-    by_catalog
-        Whether a catalog has the settings to open the files.
-    """
-
-    address: str = ""
+    address: str = ""  # opens the file system of the files
     parts: dict[str, DataFile] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
-    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)  # possible names in a file
+    # Numbers of columns in the files; empty if found by name.
     ids: dict[str, int] = field(default_factory=dict)
     partitioned_by: tuple[str, ...] = ()
-    by_catalog: bool = False
+    by_catalog: bool = False  # whether a catalog has the settings to open the files
 
     def names_in_file(self, schema: pa.Schema, shown: str) -> dict[str, str]:
-        """Return the name in a file of each column of the table, for columns that the file has.
-
-        `DataError` if the file's columns have neither numbers nor names in the table's mapping.
-        """
+        """Return the name in a file of each column of the table, for columns that the file has."""
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
             for one in schema
@@ -128,10 +99,7 @@ class Lake(parquet.Parquet):
     joins = False
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
-        """Return the files that may have matching rows, by their partition keys.
-
-        `EmptyInputError` if there is none.
-        """
+        """Return the files that may have matching rows, by their partition keys."""
         assert isinstance(found, Snapshot)
         if condition is None or any(one not in found.types for one in condition.columns):
             return found  # a missing column is refused later
@@ -162,20 +130,21 @@ class Lake(parquet.Parquet):
         files, extents, units = [], [], []
         parts = zip(found.parts.values(), found.places, footers, strict=True)
         for part, place, (schema, groups) in parts:
-            about = _about(found, part, schema, place.shown, problems)
-            live = [
-                rows for rows in parquet.live_rows(groups, _mask(part.deleted, sum(groups))) if rows
-            ]
-            files.append(about)
+            files.append(_about(found, part, schema, place.shown, problems))
+            rows = parquet.live_rows(groups, _mask(part.deleted, sum(groups)))
+            live = [n for n in rows if n]
             extents += live
             units.append(len(live))
-        deleted = [part.deleted for part in found.parts.values()]
-        digest = _digest(files, deleted)
-        for number, rows in enumerate(deleted):
-            name = _deleted_name(digest, number)
-            if rows is not None and not staging.has(name):
+        pairs = [(number, part.deleted) for number, part in enumerate(found.parts.values())]
+        deleted = {number: places for number, places in pairs if places is not None}
+        hashed = hashlib.sha256(json.dumps([vars(file) for file in files]).encode())
+        for places in deleted.values():
+            hashed.update(places.tobytes())
+        digest = hashed.hexdigest()
+        for number, places in deleted.items():
+            if not staging.has(name := _deleted_name(digest, number)):
                 with staging.created(name) as path:
-                    write_arrays(path, {"deleted": rows})
+                    write_arrays(path, {"deleted": places})
         schema = schema_text(pa.schema(list(found.types.items())))
         return Scan(
             layout=Layout(
@@ -218,7 +187,7 @@ def snapshot_of(
     s3: Mapping[str, object] = MappingProxyType({}),
     **facts: Any,
 ) -> Snapshot:
-    """Return the snapshot of files, sorted; `DataError` unless they are in one file system.
+    """Return the snapshot of files in one file system, sorted.
 
     `s3` are fsspec's options from a catalog, `facts` other fields of `Snapshot`.
     """
@@ -239,13 +208,6 @@ def snapshot_of(
     infos: Infos = {name: {"size": part.size} for name, part in own.items()}
     facts |= {"address": first.address, "parts": own, "by_catalog": bool(s3)}
     return Snapshot(location, first.at(folder), infos, **facts)
-
-
-def check_snapshot(table: Table, folder: Location) -> None:
-    """Raise `DataError` for a file of an open table that changed or is gone."""
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        found = pool.map(lambda name: version_of(folder.join(name)), table.versions)
-        check_versions(folder, table.versions, dict(zip(table.versions, found, strict=True)))
 
 
 def _root(url: str) -> str:
@@ -308,22 +270,12 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
     return kept
 
 
-def _digest(files: list[LakeFile], deleted: Sequence[np.ndarray | None]) -> str:
-    """Return a SHA-256 of the files' columns and of their rows that are not deleted."""
-    digest = hashlib.sha256(json.dumps([vars(file) for file in files]).encode())
-    for rows in deleted:
-        if rows is not None:
-            digest.update(rows.tobytes())
-    return digest.hexdigest()
-
-
 def _deleted_name(digest: str, number: int) -> str:
     return f"deleted-{digest[:16]}-{number}.npz"
 
 
 @lru_cache(maxsize=8)
 def _types(schema: str) -> dict[str, pa.DataType]:
-    """Return the types of the table's columns."""
     return {field.name: field.type for field in read_schema(schema)}
 
 

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from distsvc.errors import DataError
-from distsvc.storage.rows.versions import Version
+from distsvc.storage.places.location import Version
 from distsvc.storage.tables.opening import check_unchanged, fingerprint
 from tests.small_tables import everything, opened, sample
 
