@@ -9,14 +9,7 @@ from pathlib import Path
 from distsvc.errors import JobFileError
 from distsvc.run.forecast import check_labelling
 from distsvc.run.labelling.phase import fill_output, label_table
-from distsvc.run.model.files import (
-    checked_model,
-    known_features,
-    model_digest,
-    read_model,
-    restore_model,
-    with_previous,
-)
+from distsvc.run.model import files
 from distsvc.run.reporting.manifest import make_manifest
 from distsvc.run.starting import Request, begin_run
 from distsvc.run.work.phases import steps_on
@@ -51,11 +44,11 @@ def predict_table(
             f"OUTPUT {output_path} is the published run with the model; give another folder"
         )
     manifest = read_manifest(source)
-    folder = checked_model(source, manifest)
-    model = read_model(folder)
+    folder = files.checked_model(source, manifest)
+    model = files.read_model(folder)
     job = model.job(path, output_path, settings)
-    learned = model_digest(folder)
-    digest = with_previous(job.digest(), learned)
+    learned = files.model_digest(folder)
+    digest = files.with_previous(job.digest(), learned)
     used = ContinuedRun(
         path=str(published), run_id=manifest.run_id, model_sha256=learned, address=source.address
     )
@@ -64,9 +57,9 @@ def predict_table(
         if run is None:
             return read_manifest(output.store)
         with progress.phase("open"):
-            restore_model(model, folder, run)
+            files.restore_model(model, folder, run)
             if not run.is_planned:
-                known = known_features(model, path, run.staging, progress)
+                known = files.known_features(model, path, run.staging, progress)
                 table = open_table(job.input, run.staging, job.preprocess, known)
                 run.write_plan(Plan.of(job, table))
             table = run.plan.table

@@ -21,23 +21,8 @@ from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.places.location import Location, check_versions, version_of
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import store_of
-from distsvc.storage.rows import columns
+from distsvc.storage.rows import columns, features
 from distsvc.storage.rows.blocks import MAX_TABLE_ROWS, Block, Span, Table
-from distsvc.storage.rows.features import (
-    AS_CODES,
-    AS_ONE_HOT,
-    MAX_WIDTH,
-    Category,
-    Feature,
-    Log,
-    Numeric,
-    TextNumber,
-    Time,
-    Uncounted,
-    Vector,
-    is_numeric,
-    is_vector,
-)
 from distsvc.storage.rows.id_detection import CODE_REASONS
 from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.where import parse_where, where_columns
@@ -49,7 +34,7 @@ def open_table(
     config: InputConfig,
     staging: str | os.PathLike[str],
     preprocess: PreprocessConfig | None = None,
-    known: Sequence[Feature] = (),
+    known: Sequence[features.Feature] = (),
     kept: Collection[str] = (),
     kinds: Mapping[str, ColumnKind] = MappingProxyType({}),
     mixed: bool = False,
@@ -93,8 +78,9 @@ def open_table(
     versions = source.versions(found)  # before anything is read
     encoded, logs = (preprocess.encode, preprocess.log) if preprocess is not None else ({}, ())
     named = [name for name, of in kinds.items() if of.kind == CATEGORY]
-    encode = dict.fromkeys(named, AS_CODES if mixed else AS_ONE_HOT) | dict(encoded)
-    as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
+    encoding = features.AS_CODES if mixed else features.AS_ONE_HOT
+    encode = dict.fromkeys(named, encoding) | dict(encoded)
+    as_text = (f.column for f in known if isinstance(f, features.Category | features.TextNumber))
     categories = {*encode, *as_text}
     wanted = {name for name, of in kinds.items() if of.kind != IGNORE}
     ignored = dict.fromkeys(config.exclude, "input.exclude")  # with the key that names them
@@ -142,12 +128,12 @@ def open_table(
     columns.check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     flags = [n for n, of in kinds.items() if of.kind == BINARY and is_text(scan.types[n])]
     flags = [name for name in flags if name not in texts]
-    encode = dict.fromkeys(flags, AS_CODES if mixed else AS_ONE_HOT) | encode
+    encode = dict.fromkeys(flags, encoding) | encode
     categories |= set(flags)
     if mixed:
         apart = {*categories, *ignored, *texts, *scan.problems, *columns.other_columns(config)}
         levels, not_few = _text_levels(config, table, scan, apart, kept)
-        encode |= dict.fromkeys(levels, AS_CODES)
+        encode |= dict.fromkeys(levels, features.AS_CODES)
         categories |= set(levels)
         precise = {name: one for name, one in not_few.items() if one == values.ID_OR_DATE}
         why = not_few | why | precise
@@ -206,12 +192,12 @@ def _features(
     chosen: Sequence[str],
     logs: Sequence[str],
     encode: Mapping[str, str],
-    known: Sequence[Feature],
-) -> tuple[Feature, ...]:
+    known: Sequence[features.Feature],
+) -> tuple[features.Feature, ...]:
     """Return the features of columns: as in the model if it has them, else by type."""
     own = {feature.column: feature for feature in known}
     _check_logs(logs, scan, chosen)
-    features: list[Feature] = []
+    found: list[features.Feature] = []
     for name in chosen:
         kind = scan.types[name]
         if name in own:
@@ -220,33 +206,34 @@ def _features(
                     f"column {name!r} of {table.shown} is {scan.shown[name]}, expected "
                     f"{own[name].expected}, as in the model"
                 )
-            features.append(own[name])
+            found.append(own[name])
         elif name in encode:
-            features.append(Uncounted(column=name, kind=encode[name]))
-        elif is_vector(kind):
+            found.append(features.Uncounted(column=name, kind=encode[name]))
+        elif features.is_vector(kind):
             width = _length(table, name, kind)
-            if width > MAX_WIDTH:
+            if width > features.MAX_WIDTH:
                 raise columns.too_many_columns(table.shown, width)
-            features.append(Vector(column=name, width=width, log=name in logs))
-        elif is_numeric(kind):
-            features.append(Log(column=name) if name in logs else Numeric(name))
+            found.append(features.Vector(column=name, width=width, log=name in logs))
+        elif features.is_numeric(kind):
+            found.append(features.Log(column=name) if name in logs else features.Numeric(name))
         elif is_text(kind):
-            features.append(TextNumber(column=name))
+            found.append(features.TextNumber(column=name))
         else:
-            features.append(Time.of(name, kind))
-    columns.check_names(table.shown, features)
-    return tuple(features)
+            found.append(features.Time.of(name, kind))
+    columns.check_names(table.shown, found)
+    return tuple(found)
 
 
 def _check_logs(logs: Sequence[str], scan: columns.Scan, chosen: Sequence[str]) -> None:
     """Raise `JobFileError` if ``preprocess.log`` names no numeric feature."""
     for name in logs:
         kind = scan.types.get(name)
-        if name in chosen and kind is not None and (is_numeric(kind) or is_vector(kind)):
+        fits = kind is not None and (features.is_numeric(kind) or features.is_vector(kind))
+        if fits and name in chosen:
             continue
         found = f", which is {scan.shown[name]}" if name in scan.shown else ""
         whole = name.rpartition("[")[0]
-        if whole in chosen and is_vector(scan.types[whole]):
+        if whole in chosen and features.is_vector(scan.types[whole]):
             found = f"; {whole!r} takes the logarithms of all numbers of the vector"
         raise JobFileError(
             f"preprocess.log: expected features that hold numbers, found {name!r}{found}"
@@ -323,7 +310,7 @@ def notes_on_columns(table: Table) -> list[str]:
     """Return warnings about columns whose values decided whether they are features."""
     guessed = (columns.PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, *CODE_REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
-    texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
+    texts = [repr(one.column) for one in table.features if isinstance(one, features.TextNumber)]
     notes = []
     if out:
         listed = columns.truncated([f"{name!r} ({why})" for name, why in out.items()])

@@ -26,15 +26,7 @@ from distsvc.storage.places.location import (
     version_of,
 )
 from distsvc.storage.places.store import Store
-from distsvc.storage.rows.blocks import (
-    MAX_TABLE_ROWS,
-    MAX_TABLE_UNITS,
-    Batches,
-    Layout,
-    Span,
-    Table,
-    stored_bytes,
-)
+from distsvc.storage.rows import blocks
 from distsvc.storage.rows.columns import (
     MAX_WIDTH,
     UNKNOWN_TYPE,
@@ -174,7 +166,7 @@ class Zarr(Source):
             raise too_many_columns(place.shown, node.shape[1])
         names = [f"f{i}" for i in range(node.shape[1] if node.ndim == 2 else 1)]
         return Scan(
-            layout=Layout(place.address, Zarr.name, _extents(place, [node])),
+            layout=blocks.Layout(place.address, Zarr.name, _extents(place, [node])),
             types=dict.fromkeys(names, _arrow_type(node.dtype)),
             words=dict.fromkeys(names, f"an array of dtype {node.dtype}"),
             problems={},
@@ -201,11 +193,11 @@ class Zarr(Source):
             "values were never written"
         ]
 
-    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+    def decoding_bytes(self, table: blocks.Table, block_rows: int) -> int:
         step = _step(max(table.layout.extents), block_rows)
-        return 2 * step * sum(stored_bytes(table))  # packed and decoded
+        return 2 * step * sum(blocks.stored_bytes(table))  # packed and decoded
 
-    def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
+    def batches(self, table: blocks.Table, span: blocks.Span, columns: list[str]) -> blocks.Batches:
         place = Location.of(table.layout.path)
         with _reading(place):
             node = _open(place)
@@ -359,7 +351,7 @@ def _scan_group(
         raise DataError(next(iter(problems.values())))
     own = listed if listed is not None else [name for name in types if name not in coordinates]
     return Scan(
-        layout=Layout(place.address, Zarr.name, _extents(place, fitting)),
+        layout=blocks.Layout(place.address, Zarr.name, _extents(place, fitting)),
         types=types,
         words=shown,
         problems=problems,
@@ -393,10 +385,10 @@ def _extents(place: Location, arrays: list[Array]) -> tuple[int, ...]:
                 f"{array.dtype}, expected at least 1 value and at most {most_bytes} bytes"
             )
     unit = max((array.shards or array.chunks)[0] for array in arrays)
-    if n_rows > MAX_TABLE_ROWS or n_rows > unit * MAX_TABLE_UNITS:
+    if n_rows > blocks.MAX_TABLE_ROWS or n_rows > unit * blocks.MAX_TABLE_UNITS:
         raise DataError(
             f"{place.shown} has {n_rows} rows in chunks of {unit} by its metadata, expected at "
-            f"most {MAX_TABLE_ROWS} rows and {MAX_TABLE_UNITS} chunks"
+            f"most {blocks.MAX_TABLE_ROWS} rows and {blocks.MAX_TABLE_UNITS} chunks"
         )
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
 
