@@ -189,42 +189,57 @@ def set_posteriors(
 
 
 @inlined
-def with_missing(log_chances):
-    """Return log-chances (K, L + 1) whose last column, 0, is the place of missing levels."""
-    chances = np.zeros((log_chances.shape[0], log_chances.shape[1] + 1))
-    chances[:, : log_chances.shape[1]] = log_chances
-    return chances
+def with_missing_levels(table, missing):
+    """Return a table (K, L) with one more column for each category: missing (K, q)."""
+    k, n = table.shape
+    wide = np.empty((k, n + missing.shape[1]))
+    wide[:, :n] = table
+    wide[:, n:] = missing
+    return wide
 
 
 @kernel
-def cluster_shares(
+def label_rows(
     Z, numbers, levels, order, starts, present, log_weights, means, covariances, log_chances,
-    first_level, cluster, out,
+    expected, first_level, n_levels, cluster, shares, densities,
 ):  # fmt: skip
-    """Set out (n, k) float32 to sums, by cluster, of the posteriors of components.
+    """Compute shares of clusters (n, k) float32 and log densities (n, 2) of prepared rows.
 
     Rows Z (n, D) float32 hold numbers in the columns numbers (p,) and levels in the columns levels
-    (q,). Group g is the rows order[starts[g]:starts[g + 1]] (see `expectation`). Component c is
-    part of cluster[c]; the other arguments are as in `expectation`.
+    (q,); a level below 0 or beyond n_levels (q,), and NaN, are missing. Group g is the rows
+    order[starts[g]:starts[g + 1]] (see `expectation`). A share is the sum of the posteriors of the
+    components c of a cluster, cluster[c].
+
+    densities[:, 0] is the log density of the known values. densities[:, 1] also counts each missing
+    value by its expected log density; expected (K, q) are those of missing levels. If densities is
+    empty, they are not computed. Other arguments are as in `expectation`.
     """
-    (k, p), q, n_clusters = means.shape, levels.shape[0], out.shape[1]
-    stride = p if covariances.shape[1] == p and p > 1 else 0
-    factors, centres, constants = np.zeros((k, p, p)), np.zeros((k, p)), np.empty(k)
-    chances, missing = with_missing(log_chances), log_chances.shape[1]
+    (k, p), q, n_clusters = means.shape, levels.shape[0], shares.shape[1]
+    stride, width = p if covariances.shape[1] == p and p > 1 else 0, log_chances.shape[1]
+    factors, centres = np.zeros((k, p, p)), np.zeros((k, p))
+    constants, complete, lost = np.empty(k), np.empty(k), np.empty(k)
+    chances = with_missing_levels(log_chances, np.zeros_like(expected))
+    of_missing = with_missing_levels(np.zeros_like(log_chances), expected)
     values, places = np.zeros((p, ROWS_AT_ONCE)), np.empty((q, ROWS_AT_ONCE), np.uint32)
     tops, totals = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
     posteriors, sums = np.empty((k, ROWS_AT_ONCE)), np.empty((n_clusters, ROWS_AT_ONCE))
+    set_factors(covariances, means, log_weights, np.arange(p), factors, centres, complete)
     for g in range(starts.shape[0] - 1):
         o = set_factors(covariances, means, log_weights, present[g], factors, centres, constants)
+        for c in range(k):  # the expected log density of the missing numbers, given the others
+            lost[c] = complete[c] - constants[c] - 0.5 * (p - o)
         for start in range(starts[g], starts[g + 1], ROWS_AT_ONCE):
             rows = order[start : min(start + ROWS_AT_ONCE, starts[g + 1])]
+            n_known = 0
             for t in range(rows.shape[0]):
                 for a in range(o):
                     values[a, t] = Z[rows[t], numbers[present[g, a]]]
                 for j in range(q):
                     level = Z[rows[t], levels[j]]
-                    place = first_level[j] + np.int64(level + np.float32(0.5))
-                    places[j, t] = place if level > np.float32(-0.5) else missing
+                    is_known = -0.5 < level < n_levels[j] - 0.5
+                    n_known += is_known
+                    place = first_level[j] + np.int64(level + 0.5) if is_known else width + j
+                    places[j, t] = place
             set_posteriors(
                 values, places, factors, stride, centres, constants, chances, o, rows.shape[0],
                 tops, totals, posteriors,
@@ -235,7 +250,22 @@ def cluster_shares(
                     sums[cluster[c], t] += posteriors[c, t]
             for t in range(rows.shape[0]):
                 for c in range(n_clusters):
-                    out[rows[t], c] = sums[c, t]
+                    shares[rows[t], c] = sums[c, t]
+            if densities.shape[0] == 0:
+                continue
+            for t in range(rows.shape[0]):
+                density = tops[t] + math.log(totals[t])
+                densities[rows[t], 0] = densities[rows[t], 1] = density
+            if o == p and n_known == q * rows.shape[0]:
+                continue
+            for t in range(rows.shape[0]):
+                ratio = 0.0
+                for c in range(k):
+                    more = lost[c]
+                    for j in range(q):
+                        more += of_missing[c, places[j, t]]
+                    ratio += posteriors[c, t] * math.exp(more)
+                densities[rows[t], 1] += math.log(ratio)
 
 
 @kernel
@@ -264,7 +294,7 @@ def expectation(
     sums_full = second.shape[1] == p and p > 1
     stride, n_levels = p if is_full else 0, log_chances.shape[1]
     factors, centres, constants = np.zeros((k, p, p)), np.zeros((k, p)), np.empty(k)
-    chances = with_missing(log_chances)
+    chances = with_missing_levels(log_chances, np.zeros((k, q)))
     slopes, rest = np.zeros((k, p, p)), np.zeros((k, p, p))
     likelihoods = np.zeros(n)
     rows, used = np.empty((ROWS_AT_ONCE, p)), np.empty(ROWS_AT_ONCE)
@@ -306,7 +336,7 @@ def expectation(
                         values[a, t] = X[start + t, present[g, a]]
                     for j in range(q):
                         level = levels[start + t, j]
-                        places[j, t] = first_level[j] + level if level >= 0 else n_levels
+                        places[j, t] = first_level[j] + level if level >= 0 else n_levels + j
                 set_posteriors(
                     values, places, factors, stride, centres, constants, chances, o, n_rows,
                     tops, totals, posteriors,
@@ -529,110 +559,3 @@ def expectation_maximisation(
             means, covariances, chances,
         )  # fmt: skip
     return likelihood
-
-
-@kernel
-def label_rows(
-    Z, numbers, absent, levels, constants, means, factors, log_chances, expected, first_level,
-    n_levels, posterior, densities,
-):  # fmt: skip
-    """Compute posteriors (n, K) of prepared rows Z (n, d) float32, and their log densities (n, 2).
-
-    `numbers` (p,) are the columns of numbers. A number is missing if it is NaN. `absent` (p,), or
-    empty: columns that mark a missing number by a value other than 0. `levels` (q,) are the columns
-    of categories with n_levels (q,) levels; other values are missing.
-
-    Components have constants (K,): log weights less the normalisation of complete rows. They have
-    means (K, p) and inverse Cholesky factors (K, p, p), or (K, 1, p) of diagonal covariances. Their
-    log_chances (K, L) start at first_level[j] for category j; expected (K, q) are the expected
-    log_chances of each category.
-
-    densities[:, 0] is the log density of the known values. densities[:, 1] also counts each missing
-    value by its expected log density.
-    """
-    n, p, q, k = Z.shape[0], numbers.shape[0], levels.shape[0], means.shape[0]
-    is_full = factors.shape[1] == p and p > 1
-    row, z, pull = np.empty(p), np.empty(p), np.empty(p)
-    inner = np.empty((p, p))
-    gone = np.empty(p, np.int64)
-    level = np.empty(q, np.int64)
-    whole = np.empty(k)
-    for i in range(n):
-        u = 0
-        for a in range(p):
-            value = Z[i, numbers[a]]
-            if value != value or (absent.shape[0] > 0 and Z[i, absent[a]] != 0.0):
-                gone[u] = a
-                u += 1
-        is_complete = u == 0
-        for j in range(q):
-            value = Z[i, levels[j]]
-            level[j] = -1
-            if -0.5 < value < n_levels[j] - 0.5:
-                level[j] = int(value + 0.5)
-            else:
-                is_complete = False
-        top = -np.inf
-        for c in range(k):
-            for a in range(p):
-                row[a] = Z[i, numbers[a]] - means[c, a]
-            for d in range(u):
-                row[gone[d]] = 0.0
-            square, log_det = 0.0, 0.0
-            if is_full:
-                for a in range(p):
-                    value = 0.0
-                    for b in range(a + 1):
-                        value += factors[c, a, b] * row[b]
-                    z[a] = value
-                    square += value * value
-                if u > 0:
-                    # The precision of missing numbers, inner = L L^T, and their pull on the rest.
-                    for d in range(u):
-                        value = 0.0
-                        for a in range(gone[d], p):
-                            value += factors[c, a, gone[d]] * z[a]
-                        pull[d] = value
-                        for e in range(d + 1):
-                            value = 0.0
-                            for a in range(gone[d], p):
-                                value += factors[c, a, gone[d]] * factors[c, a, gone[e]]
-                            for b in range(e):
-                                value -= inner[d, b] * inner[e, b]
-                            if d == e:
-                                inner[d, d] = math.sqrt(max(value, 1e-300))
-                            else:
-                                inner[d, e] = value / inner[e, e]
-                        for e in range(d):
-                            pull[d] -= inner[d, e] * pull[e]
-                        pull[d] /= inner[d, d]
-                        square -= pull[d] * pull[d]
-                        log_det += 2.0 * math.log(inner[d, d])
-            else:
-                for a in range(p):
-                    value = factors[c, 0, a] * row[a]
-                    square += value * value
-                for d in range(u):
-                    log_det += 2.0 * math.log(factors[c, 0, gone[d]])
-            known, rest = constants[c] - 0.5 * square, 0.0
-            for j in range(q):
-                if level[j] >= 0:
-                    known += log_chances[c, first_level[j] + level[j]]
-                else:
-                    rest += expected[c, j]
-            whole[c] = known - 0.5 * u + rest
-            posterior[i, c] = known + 0.5 * (u * LOG_TWO_PI - log_det)
-            top = max(top, posterior[i, c])
-        total = 0.0
-        for c in range(k):
-            posterior[i, c] = math.exp(posterior[i, c] - top)
-            total += posterior[i, c]
-        for c in range(k):
-            posterior[i, c] /= total
-        densities[i, 0] = top + math.log(total)
-        densities[i, 1] = densities[i, 0]
-        if not is_complete:
-            top, total = whole.max(), 0.0
-            for c in range(k):
-                total += math.exp(whole[c] - top)
-            densities[i, 1] = top + math.log(total)

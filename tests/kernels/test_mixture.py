@@ -1,5 +1,7 @@
 """Steps of mixtures beside their slow twin: densities by SciPy, sums row by row."""
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 import pytest
@@ -134,7 +136,7 @@ def labelled(mixture, rows, flags):
     numbers = np.nan_to_num(rows.X) if flags else rows.X
     Z = np.hstack([numbers, rows.levels, absent]).astype(np.float32)
     places = np.arange(5, 8) if flags else np.zeros(0, np.int64)
-    return MixtureLabeller.of(mixture, np.arange(3), places, np.arange(3, 5)), Z
+    return MixtureLabeller.of_components(mixture, np.arange(3), places, np.arange(3, 5)), Z
 
 
 @pytest.mark.parametrize("flags", [True, False])
@@ -145,7 +147,7 @@ def test_labels_are_those_of_the_twin(full, flags):
     rounded = np.where(np.isnan(rows.X), np.nan, Z[:, :3].astype(np.float64))
     posterior, likelihoods, _, _ = twin(mixture, MixtureRows(rounded, rows.levels, LEVELS))
     found, densities = labeller(Z)
-    assert found == pytest.approx(posterior, abs=1e-9)
+    assert found == pytest.approx(posterior, abs=1e-7)  # float32
     assert densities[:, 0] == pytest.approx(likelihoods, abs=1e-9)
     complete = ~np.isnan(rows.X).any(axis=1) & (rows.levels >= 0).all(axis=1)
     assert np.array_equal(densities[complete, 0], densities[complete, 1])
@@ -171,19 +173,26 @@ def test_missing_values_count_as_on_average(full):
     assert labeller(Z)[1][0, 1] == pytest.approx(expected, abs=0.02)
 
 
-def test_plain_python_labels_alike():
+def test_plain_python_labels_alike(monkeypatch):
     rows, mixture = rows_of(12), mixture_of(2)
     labeller, Z = labelled(mixture, rows, flags=True)
-    fields = (
-        labeller.constants, mixture.means, labeller.factors, np.log(mixture.chances),
-        labeller.expected, mixture.first_level, mixture.n_levels,
-    )  # fmt: skip
-    posterior, densities = np.empty((12, 2)), np.empty((12, 2))
-    places = labeller.numbers, labeller.absent, labeller.levels
-    reference.plain(kernels.label_rows)(Z, *places, *fields, posterior, densities)
-    found = labeller(Z)
-    assert found[0] == pytest.approx(posterior, abs=1e-12)
-    assert found[1] == pytest.approx(densities, abs=1e-12)
+    shares, densities = labeller(Z)
+    monkeypatch.setattr(
+        "distsvc.models.mixture.labeller.label_rows", reference.plain(kernels.label_rows)
+    )
+    plain_shares, plain_densities = labeller(Z)
+    assert shares == pytest.approx(plain_shares, abs=1e-7)
+    assert densities == pytest.approx(plain_densities, abs=1e-12)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_shares_of_clusters_are_sums_of_their_components(full):
+    rows, mixture = rows_of(), mixture_of(full=full)
+    labeller, Z = labelled(mixture, rows, flags=True)
+    posterior, cluster = labeller.shares(Z), np.array([1, 0, 1], np.int32)
+    joined = replace(labeller, cluster=cluster).shares(Z)
+    assert joined[:, 0] == pytest.approx(posterior[:, 1], abs=1e-7)
+    assert joined[:, 1] == pytest.approx(posterior[:, 0] + posterior[:, 2], abs=1e-6)
 
 
 def maximised(rows, mixture, prior):

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, cast
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.kernels.mixture import cluster_shares
 from distsvc.models.columns.model import PreparedLayout
-from distsvc.models.mixture.density import NormalMixture, Patterns
+from distsvc.models.mixture.density import NormalMixture
+from distsvc.models.mixture.labeller import MixtureLabeller
 from distsvc.models.rules.fields import ArrayField, ClustersField
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
@@ -90,14 +90,7 @@ class MixtureRule(Scored, Rule):
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""
-        order, starts, present, _ = Patterns.of(Z[:, self.absent] == 0.0)
-        mixture, out = self._mixture, np.empty((len(Z), self.n_clusters), np.float32)
-        cluster_shares(
-            np.ascontiguousarray(Z, np.float32), self.numbers, self.levels, order, starts, present,
-            np.log(mixture.weights), mixture.means, mixture.covariances, np.log(mixture.chances),
-            mixture.first_level, self.cluster, out,
-        )  # fmt: skip
-        return out
+        return self._labeller.shares(Z)
 
     def mixture_at(self, origin: np.ndarray) -> NormalMixture:
         """Return the mixture of rows from which the origin (D,) is not subtracted."""
@@ -120,6 +113,11 @@ class MixtureRule(Scored, Rule):
                 f"array chances: expected {int(self.n_levels.sum())} levels, found "
                 f"{self.chances.shape[1]}"
             )
+
+    @cached_property
+    def _labeller(self) -> MixtureLabeller:
+        places = self.numbers, self.absent, self.levels
+        return MixtureLabeller(self._mixture, *places, self.cluster)
 
     @cached_property
     def _mixture(self) -> NormalMixture:

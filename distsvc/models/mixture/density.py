@@ -165,6 +165,14 @@ class NormalMixture:
         return np.cumsum(np.append(0, self.n_levels))[:-1].astype(np.int64)
 
     @property
+    def expected_log_chances(self) -> np.ndarray:
+        """Expected log probability (K, q) float64 of the level of each category."""
+        own = self.chances * np.log(np.maximum(self.chances, np.finfo(float).tiny))
+        ends = np.cumsum(self.n_levels)
+        sums = [own[:, i:j].sum(axis=1) for i, j in zip(self.first_level, ends, strict=True)]
+        return np.column_stack(sums) if sums else np.zeros((len(own), 0))
+
+    @property
     def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Arguments for the kernels, which change the parameters in place."""
         is_tied = self.axes is not None

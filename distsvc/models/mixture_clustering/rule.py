@@ -110,7 +110,7 @@ class ComponentRule(Rule):
         `places` are `numbers`, `absent` and `levels`. Typical scores are computed from prepared
         rows Z (m, d).
         """
-        posterior, densities = MixtureLabeller.of(mixture, *places)(Z)
+        posterior, densities = MixtureLabeller.of_components(mixture, *places)(Z)
         labels = posterior.argmax(axis=1)
         tails = _tails(densities[:, 1], labels, mixture.n_components, len(places[0]))
         return cls(
@@ -130,7 +130,7 @@ class ComponentRule(Rule):
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, K) float32 of prepared rows Z (n, d) float32."""
-        return self._labeller(Z)[0].astype(np.float32)
+        return self._labeller.shares(Z)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         posterior, densities = self._labeller(Z)
@@ -150,10 +150,11 @@ class ComponentRule(Rule):
             raise DataError(f"array chances: expected {expected} levels, found {found}")
         if len(self.absent) not in (0, p):
             raise DataError(f"array absent: expected {p} columns, found {len(self.absent)}")
-        try:
-            _ = self._labeller
-        except np.linalg.LinAlgError:
-            raise DataError("array covariances: expected positive definite matrices") from None
+        if self.covariances.shape[1] > 1:
+            try:
+                np.linalg.cholesky(self.covariances)
+            except np.linalg.LinAlgError:
+                raise DataError("array covariances: expected positive definite matrices") from None
 
     def _scores(self, labels: np.ndarray, densities: np.ndarray) -> np.ndarray:
         below = (self.middles[labels] - densities) / self.tails[labels]
@@ -168,4 +169,4 @@ class ComponentRule(Rule):
 
     @cached_property
     def _labeller(self) -> MixtureLabeller:
-        return MixtureLabeller.of(self.mixture, self.numbers, self.absent, self.levels)
+        return MixtureLabeller.of_components(self.mixture, self.numbers, self.absent, self.levels)
