@@ -26,9 +26,9 @@ from distsvc.cli.options import (
     PATH,
     RUN_DATE,
     SET,
-    Setting,
     WholeNumber,
     cluster_options,
+    complete_setting,
     display_of,
     display_options,
     hint_of_option,
@@ -160,7 +160,7 @@ def run(
             display=display,
         )
     if as_json:
-        say(as_json=report.dumped())
+        say(as_json=report.model_dump())
         return
     from distsvc.report.sections.headline import outcome
 
@@ -179,8 +179,8 @@ def run(
 @click.argument("input_path", metavar="INPUT", type=PATH)
 @click.argument("output_path", metavar="OUTPUT", type=PATH)
 @click.option(
-    "--set", "settings", type=Setting(), multiple=True, metavar="cluster.KEY=VALUE",
-    help="A key of [cluster]; may be given several times.",
+    "--set", "settings", multiple=True, metavar="cluster.KEY=VALUE",
+    shell_complete=complete_setting, help="A key of [cluster]; may be given several times.",
 )  # fmt: skip
 @cluster_options
 @click.option("--overwrite", is_flag=True, help="Replace the labels that are published in OUTPUT.")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from distsvc.run.work.start import ClusterAddress, Display, Start
 
@@ -22,64 +21,35 @@ PATH = click.Path(readable=False)
 """A path or a URL, which a shell completes as a file."""
 
 
-class WordOf(click.ParamType):
+class WordOf(click.Choice[str]):
     """One of the words that a key of the job allows."""
 
-    name = "word"
+    case_sensitive = True
 
     def __init__(self, key: str):
         self.key = key
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the word if it is allowed, else raise a usage error."""
-        words = self._words()
-        if value not in words:
-            self.fail(f"{value!r} is not one of {', '.join(map(repr, words))}.", param, ctx)
-        return value
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the words with this beginning."""
-        return _offered(self._words(), incomplete)
-
-    def _words(self) -> tuple[str, ...]:
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The words, once they are needed."""
         from distsvc.job.file import known_keys
 
         return known_keys()[self.key]
 
 
-class Names(click.ParamType):
-    """Names of columns, separated by commas."""
-
-    name = "names"
-
-    def convert(
-        self, value: str | list[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[str]:
-        """Return the names as a list."""
-        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+def names(value: str | list[str]) -> list[str]:
+    """Return the names of columns, which commas separate."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
-class Setting(click.ParamType):
-    """``section.key=value``; a shell completes keys and words."""
+def complete_setting(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return keys of the job, and after the equals sign the words that are allowed."""
+    from distsvc.job.file import known_keys
 
-    name = "setting"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return keys, and after the equals sign the words that are allowed."""
-        from distsvc.job.file import known_keys
-
-        key, equals, _ = incomplete.partition("=")
-        if not equals:
-            return _offered([f"{name}=" for name in known_keys()], incomplete)
-        return _offered([f"{key}={word}" for word in known_keys().get(key, ())], incomplete)
-
-
-def _offered(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+    key, equals, _word = incomplete.partition("=")
+    words = [f"{key}={word}" for word in known_keys().get(key, ())]
+    offered = words if equals else [f"{name}=" for name in known_keys()]
+    return [word for word in offered if word.startswith(incomplete)]
 
 
 class WholeNumber(click.IntRange):
@@ -88,7 +58,7 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
 
-SHORT_OPTIONS: dict[str, tuple[str, type | click.ParamType, str, str]] = {
+SHORT_OPTIONS: dict[str, tuple[str, Callable[..., Any] | click.ParamType, str, str]] = {
     "clusters": (
         "model.n_clusters", WholeNumber(1), "K", "The number of clusters; found by default."
     ),
@@ -105,8 +75,8 @@ SHORT_OPTIONS: dict[str, tuple[str, type | click.ParamType, str, str]] = {
     ),
     "id": ("input.id", str, "NAME", "The column of ids, copied to the labels."),
     "out": ("output.path", PATH, "OUT", "The output path; out/NAME by default."),
-    "columns": ("input.columns", Names(), "A,B,C", "The columns used; all by default."),
-    "exclude": ("input.exclude", Names(), "A,B", "Columns that are not used; none by default."),
+    "columns": ("input.columns", names, "A,B,C", "The columns used; all by default."),
+    "exclude": ("input.exclude", names, "A,B", "Columns that are not used; none by default."),
     "where": ("input.where", str, "FILTER", "The rows used, e.g. 'amount > 0'."),
     "scale": (
         "preprocess.scale", WordOf("preprocess.scale"), "HOW",
@@ -141,8 +111,8 @@ def _short_option(name: str) -> Decorator:
 
 EXCLUDE = _short_option("exclude")
 SET = click.option(
-    "--set", "settings", type=Setting(), multiple=True, metavar="SECTION.KEY=VALUE",
-    help="Override a key of the job; may be given several times.",
+    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
+    shell_complete=complete_setting, help="Override a key of the job; may be given several times.",
 )  # fmt: skip
 RUN_DATE = click.option(
     "--run-date", metavar="DATE", help="The day that {run_date} stands for; today by default."
