@@ -153,8 +153,8 @@ def profiles(run: Run) -> Figure:
     2
 
     """
+    from distsvc.report.figures import clusters as figures
     from distsvc.report.figures import drawing
-    from distsvc.report.figures import profiles as figures
 
     report = run.report
     if report.profiles is None:

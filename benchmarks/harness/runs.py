@@ -121,7 +121,7 @@ def run_here(
         "cluster": cluster,
         "output": {"path": str(output)},
     } | (more or {})
-    return JobReport(run_job(parse_job(job), ClusterAddress(scheduler)).dumped())
+    return JobReport(run_job(parse_job(job), ClusterAddress(scheduler)).model_dump())
 
 
 def published(out: Path, column: str = "label") -> np.ndarray:

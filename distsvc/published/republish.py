@@ -95,7 +95,7 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     report = report.model_copy(update=changes)
     from distsvc.report.page import render_page  # matplotlib takes time to import
 
-    return {PAGE: render_page(report), REPORT: json_bytes(report.dumped()).decode()}
+    return {PAGE: render_page(report), REPORT: json_bytes(report.model_dump()).decode()}
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:

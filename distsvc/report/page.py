@@ -10,7 +10,6 @@ from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing, levels, nights, tree
-from distsvc.report.figures.profiles import place_in_range
 from distsvc.report.formats import TEMPLATES, template
 from distsvc.report.sections import clusters, headline
 from distsvc.report.sections import names as naming
@@ -31,10 +30,8 @@ SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
 
 
 def render_page(report: Report) -> str:
-    """Return the page of one run as HTML; the report's text is untrusted and is escaped.
-
-    The page's policy allows only its own script, by digest.
-    """
+    """Return the page of one run as HTML; the report's text is untrusted and is escaped."""
+    # The page's policy allows only its own script, by digest.
     colours = drawing.cluster_colours(report.clusters)
     page = template("page.html", themed=drawing.themed)
     values = {
@@ -48,7 +45,7 @@ def render_page(report: Report) -> str:
         "n_colours": len(drawing.COLOURS),
         "indices": INDICES,
         "limits": PAGE_LIMITS,
-        "place_in_range": place_in_range,
+        "place_in_range": figures.place_in_range,
     }
     modules = {
         "clusters": clusters, "figures": figures, "headline": headline, "levels": levels,

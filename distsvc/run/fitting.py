@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -38,7 +38,6 @@ from distsvc.storage.rows.features import (
     Feature,
     Log,
     Numeric,
-    Unit,
     Vector,
     groups_of,
     levels_of,
@@ -157,9 +156,7 @@ def prepare(
             scaling, note = standard_or_unit(scaling, survey, steps.run.plan.seed)
             notes.append(note)
         check_exact(table, survey.sums.least, survey.sums.most)
-        notes += outlier_row_notes(
-            survey.aside, table.columns, table.id, units_of(table.features, table.types)
-        )
+        notes += outlier_row_notes(survey.aside, table)
         notes += sentinel_notes(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
@@ -167,7 +164,7 @@ def prepare(
         if as_found and isinstance(engine, AutomaticEngine | MixtureEngine):
             nominal, given = nominal_columns(table.features), given_columns(table)
             columns = engine.model_columns(pilot.X, pilot.keys, nominal, given, before)
-            check_scales(columns, given, survey.sums, table.columns)
+            check_scales(columns, table, survey.sums)
         if columns is None:
             scaling.check(survey.sums, table.columns)
             notes += extreme_column_notes(survey, scaling.kind, table.features)
@@ -194,19 +191,14 @@ def given_columns(table: Table) -> list[GivenColumn]:
     return found
 
 
-def check_scales(
-    columns: ColumnModel | None,
-    given: Sequence[GivenColumn],
-    sums: ColumnSums,
-    names: Sequence[str],
-) -> None:
+def check_scales(columns: ColumnModel | None, table: Table, sums: ColumnSums) -> None:
     """Raise DataError if a given scale is not defined for the values of its column."""
-    for j, of in enumerate(given):
+    for j, of in enumerate(given_columns(table)):
         low, high = float(sums.least[j]), float(sums.most[j])
         if of.scale and columns is not None and columns.columns[j] is None and low < high:
             raise DataError(
-                f"columns.{names[j]}: scale {of.scale!r} is not defined for values from {low:g} to "
-                f"{high:g}; give another scale, or remove `scale`"
+                f"columns.{table.columns[j]}: scale {of.scale!r} is not defined for values from "
+                f"{low:g} to {high:g}; give another scale, or remove `scale`"
             )
 
 
@@ -268,34 +260,23 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
     return np.asarray(medians)
 
 
-def outlier_row_notes(
-    rows: Sequence[OutlierRow],
-    columns: Sequence[str],
-    id_name: str | None,
-    units: Mapping[str, Unit],
-) -> list[str]:
+def outlier_row_notes(rows: Sequence[OutlierRow], table: Table) -> list[str]:
     """Return at most one note on extreme rows, by id or number."""
     if not rows:
         return []
-    named = [
-        f"{id_name} {one_line(far.id)}" if id_name and far.id else f"row {far.row}" for far in rows
-    ]
-    named = [
-        f"{name} ({columns[far.column]} = {_value_text(far, units.get(columns[far.column], ''))})"
-        for name, far in zip(named, rows, strict=True)
-    ]
+    from distsvc.report.formats import measured  # takes time to import
+
+    named, units = [], units_of(table.features, table.types)
+    for far in rows:
+        name = f"{table.id} {one_line(far.id)}" if table.id and far.id else f"row {far.row}"
+        column = table.columns[far.column]
+        unit = units.get(column)
+        value = measured(far.value, unit) if unit else f"{far.value:,.6g}"
+        named.append(f"{name} ({column} = {value})")
     return [
         f"extreme rows: {truncated(named, MAX_NAMED)}; ignored while learning, and labelled like "
         "any other"
     ]
-
-
-def _value_text(far: OutlierRow, unit: str) -> str:
-    if not unit:
-        return f"{far.value:,.6g}"
-    from distsvc.report.formats import measured  # takes time to import
-
-    return measured(far.value, unit)
 
 
 def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:

@@ -26,7 +26,7 @@ from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows, sample_row
 from distsvc.run.fitting import cluster_table
 from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
 from distsvc.run.labelling.phase import FILL, fill_output
-from distsvc.run.learning.stream import MB, Sizes, Terms
+from distsvc.run.learning.stream import MB, Memory, Sizes, Terms
 from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import write_report
 from distsvc.run.starting import naming_the_section
@@ -262,18 +262,6 @@ LESS_MEMORY = (
 )
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Memory terms of the driver, and of the largest worker (empty without workers)."""
-
-    driver: Terms
-    worker: Terms
-
-    def part(self) -> ForecastPart:
-        """Return the part of the report."""
-        return ForecastPart(driver=_parts(self.driver), worker=_parts(self.worker))
-
-
 def sizes_of(job: Job, table: Table, algorithm: AlgorithmJob | None) -> Sizes:
     """Return the sizes of a job. Without an algorithm, the job only labels."""
     d, partitions = len(table.columns), cut(job, table)
@@ -415,9 +403,16 @@ def _joined(*several: Terms) -> Terms:
     return {name: size for name, size in joined.items() if size >= 0.1 * MB}
 
 
-def _parts(terms: Terms) -> list[TermPart]:
-    largest = sorted(terms.items(), key=lambda term: -term[1])
-    return [TermPart(name=name, mb=round(size / MB, 1)) for name, size in largest]
+def memory_part(memory: Memory) -> ForecastPart:
+    """Return the part of the report, the largest terms first."""
+    driver, worker = (
+        [
+            TermPart(name=name, mb=round(size / MB, 1))
+            for name, size in sorted(terms.items(), key=lambda term: -term[1])
+        ]
+        for terms in (memory.driver, memory.worker)
+    )
+    return ForecastPart(driver=driver, worker=worker)
 
 
 def _size(n_bytes: float) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.fitting import assign_table, cluster_table
-from distsvc.run.forecast import check_memory
+from distsvc.run.forecast import check_memory, memory_part
 from distsvc.run.labelling.phase import fill_output
 from distsvc.run.nights.comparison import compare_and_check, write_moves
 from distsvc.run.reporting.files import rename_clusters, write_report
@@ -46,27 +46,14 @@ def run_job(
     """Cluster a table and publish labels, model and report; return the report.
 
     Either everything is published, after the job's checks, or nothing. `distsvc.errors` lists the
-    errors.
-
-    Parameters
-    ----------
-    job
-        The validated job file.
-    at
-        The cluster; see `distsvc.run.work.workers.cluster.connect`.
-    start
-        Permissions to replace, start over or skip.
-    command
-        The command for running the job again, which the HTML page shows.
-    progress
-        Displays phases and events. Nothing is displayed by default.
-
+    errors. `at` is the cluster as in `connect`, `start` permits to replace, start over or skip, and
+    the page shows `command` for running the job again.
     """
     progress = progress or Progress(quiet=True)
     with open_run(job, start, progress) as context:
         if isinstance(context, Output):  # this run is already published
             progress.event("already published", output=context.shown)
-            return rename_clusters(context, job).of_before()
+            return rename_clusters(context, job).model_copy(update={"was_there": True})
         run, job, previous = context.run, context.job, context.previous
         with steps_on(run, progress, job.cluster, at) as steps:
             memory = check_memory(job, run.plan.table, steps.workers, context.algorithm)
@@ -79,7 +66,7 @@ def run_job(
         for check in comparison.checks:
             progress.event("check", **check.event_fields())
         report = write_report(
-            run, job, learned, labelled, comparison, command, progress, memory.part()
+            run, job, learned, labelled, comparison, command, progress, memory_part(memory)
         )
         with progress.phase("publish"):
             publish(context, labelled, report)

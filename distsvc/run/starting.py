@@ -239,34 +239,28 @@ class Request:
 
 
 class Attempt:
-    """One start of a run: the run's name, and seconds of work including earlier starts."""
+    """One start of a run: its progress, and seconds of work including earlier starts."""
 
     def __init__(self, progress: Progress):
-        self.name: str | None = None
+        self.progress, self._started = progress, time.monotonic()
         self._seconds_before = 0.0
-        self._progress, self._started = progress, time.monotonic()
 
     def doing(self) -> Doing:
         """Return name, seconds of work and `Progress.state`."""
-        return {"run": self.name, "seconds": self.seconds()} | self._progress.state()
+        return {"run": self.progress.run, "seconds": self.seconds()} | self.progress.state()
 
     def seconds(self) -> float:
         """Return the seconds of work, including earlier starts."""
         return round(self._seconds_before + time.monotonic() - self._started, 1)
 
-    def begin(self, run: RunDirectory) -> None:
-        """Take the name of a run."""
-        self.name = self._progress.run = run.name
-
     def resume(self, run: RunDirectory) -> None:
-        """Take the name and the seconds of an interrupted run, and log its kept results."""
-        self.begin(run)
+        """Take the seconds of an interrupted run, and log its kept results."""
         stopped = read_note(run, STOPPED)
         self._seconds_before = float(stopped.get("seconds") or 0.0)
         names = [name for name in ("phase", "done", "total") if stopped.get(name) is not None]
         where = {f"stopped_in_{name}": stopped[name] for name in names}
         kept = ", ".join(f"{phase} {n}" for phase, n in kept_results(run).items())
-        self._progress.event(
+        self.progress.event(
             "resumed", kept=kept, seconds_of_work=self._seconds_before, **where,
             stopped=stopped.get("now", "unknown"),
         )  # fmt: skip
@@ -305,11 +299,11 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
                 LOG.warning("done again", extra={"fields": {"because": why}})
         if cluster.block_rows not in (None, run.plan.block_rows):  # results don't depend on it
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
+        attempt.progress.run = run.name
         attempt.resume(run)
     else:
-        work = output.new_work(request.digest, cluster.workdir, request.continued)
-        run = RunDirectory(work)
-        attempt.begin(run)
+        run = RunDirectory(output.new_work(request.digest, cluster.workdir, request.continued))
+        attempt.progress.run = run.name
     try:
         if request.continued is not None:
             check_stays(request.continued)
@@ -318,8 +312,12 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             run.work.put(BEGUN, sealed(begun | request.content()))
         for name in given_up:  # last, since an unfinished run protects the run that it continues
             output.discard(name)
-        with naming_a_change(run):
+        try:
             yield run
+        except (DataError, PartitionFailedError):
+            if run.is_planned:
+                check_unchanged(run.plan.table)  # its error is the cause
+            raise
     except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
         output.discard(run.name)
         raise
@@ -335,17 +333,6 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             output.discard(run.name)
         raise
     output.discard(run.name)
-
-
-@contextmanager
-def naming_a_change(run: RunDirectory) -> Iterator[None]:
-    """Raise the error for a changed input in place of the error that the change led to."""
-    try:
-        yield
-    except (DataError, PartitionFailedError):
-        if run.is_planned:
-            check_unchanged(run.plan.table)
-        raise
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:

@@ -102,9 +102,9 @@ def test_the_policy_allows_only_the_pages_script(html):
 )
 def test_a_page_is_well_formed_and_reproducible(report):
     content = typed(report)
-    before = copy.deepcopy(content.dumped())
+    before = copy.deepcopy(content.model_dump())
     html = render_page(content)
-    assert content.dumped() == before
+    assert content.model_dump() == before
     assert rendered(json.loads(json.dumps(report))) == html
     ids = [content for name, content in Page(html).attributes if name == "id"]
     assert len(ids) == len(set(ids))

@@ -83,27 +83,20 @@ TreeNode = SplitNode | LeafNode
 
 
 class Curve(ReportPart):
-    """Share of the sum of squares within clusters, by number of clusters.
-
-    `chosen` is the chosen number, and `by` is how it was chosen.
-    """
+    """Share of the sum of squares within clusters, by number of clusters."""
 
     clusters: list[Size]
     share: list[Number]
-    chosen: Size
-    by: str
+    chosen: Size  # number of clusters
+    by: str  # how it was chosen
 
 
 class ClusterRule(ReportPart):
-    """The conditions that rows of a cluster meet.
-
-    `conditions` use the heaviest columns, as scaled by the job. `whole` uses all columns, in the
-    table's units.
-    """
+    """The conditions that rows of a cluster meet."""
 
     label: Label
-    conditions: list[str]
-    whole: OmitDefault[list[str]] = Field(default=[])
+    conditions: list[str]  # of the heaviest columns, as scaled by the job
+    whole: OmitDefault[list[str]] = Field(default=[])  # of all columns, in the table's units
 
 
 class TreePart(ReportPart):
@@ -154,17 +147,12 @@ class LevelModel(ReportPart):
 
 
 class CandidatePart(ReportPart):
-    """The best answer with `n_clusters`.
-
-    `standing` is its score relative to the winner's score; `votes` are relative to the maximum.
-    `separated` is the share of neighbouring pairs of rows that it separates, divided by the share
-    of all pairs that it separates.
-    """
+    """The best answer with `n_clusters`."""
 
     n_clusters: Size
-    standing: Known = None
-    votes: Known
-    separated: Known = None
+    standing: Known = None  # score relative to the winner's
+    votes: Known  # relative to the maximum
+    separated: Known = None  # share of neighbouring pairs that are separated, by that of all pairs
     support: Known
     z: Known
     winner: bool
@@ -196,13 +184,6 @@ class LevelsPart(ReportPart):
         return sorted(best[:most], key=lambda row: row.n_clusters)
 
 
-MIN_CLOSE_CHANCE = 0.25
-"""Minimum probability that another sample gives an answer for the answer to count as close."""
-
-MIN_PART = 0.15
-"""Minimum share of a cluster's rows to count as a part of a divided cluster."""
-
-
 class Considered(ReportPart):
     """An algorithm that was tried, and its number of clusters."""
 
@@ -221,15 +202,10 @@ class AlternativePart(ReportPart):
     rows: list[list[Size]]  # sampled rows by the other answer's clusters
 
     @property
-    def is_close(self) -> bool:
-        """Whether the probability of this answer is at least `MIN_CLOSE_CHANCE`."""
-        return self.chance >= MIN_CLOSE_CHANCE
-
-    @property
     def divided(self) -> list[tuple[int, list[float]]]:
-        """The clusters that this answer divides, with the shares of their parts, largest first."""
+        """The clusters that this answer divides, with the shares of larger parts, largest first."""
         shares = [[n / (sum(row) or 1) for n in row] for row in self.rows]
-        parts = [sorted((one for one in own if one >= MIN_PART), reverse=True) for own in shares]
+        parts = [sorted((one for one in own if one >= 0.15), reverse=True) for own in shares]
         pairs = zip(self.label, parts, strict=True)
         return [(label, own) for label, own in pairs if len(own) > 1]
 

@@ -94,16 +94,13 @@ Limits = Annotated[list[float], Field(min_length=1, max_length=2)]
 
 
 class CheckPart(ReportPart):
-    """The outcome of a check: the value found, the limit, and both in words.
-
-    A value beyond `warn` is a warning.
-    """
+    """The outcome of a check: the value found, the limit, and both in words."""
 
     name: str
     level: Literal["error", "warn"]
     side: Side | None = None
     limit: Limits
-    warn: Limits | None = None
+    warn: Limits | None = None  # a value beyond it is a warning
     found: Known
     state: State
     words: str
@@ -126,16 +123,13 @@ EVENT_ORDER = (
 
 
 class StoryPart(ReportPart):
-    """The change of a cluster since the previous run (`distsvc.models.nights.continuity`).
-
-    `rows_before` and `rows_after` are the cluster's rows in the previous table and in this table.
-    """
+    """The change of a cluster since the previous run (`distsvc.models.nights.continuity`)."""
 
     id: Label
     event: Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
     jaccard: Number
-    rows_before: Size
-    rows_after: Size
+    rows_before: Size  # in the previous table
+    rows_after: Size  # in this table
     others: list[Label]
 
     @property
@@ -180,16 +174,13 @@ class LineagePart(ReportPart):
 
 
 class ColumnDrift(ReportPart):
-    """Drift of a column: population stability index, and shares of missing values.
-
-    `factor` is the ratio of the values to the previous ones if their unit changed.
-    """
+    """Drift of a column: population stability index, and shares of missing values."""
 
     column: str
     index: Number
     missing_before: Number
     missing_after: Number
-    factor: OmitDefault[Known] = None
+    factor: OmitDefault[Known] = None  # of its values to the previous ones if the unit changed
 
     @property
     def times(self) -> str:
@@ -212,13 +203,10 @@ class ReferencePart(ReportPart):
 
 
 class DriftPart(ReportPart):
-    """Drift from the table of the previous model; the column that drifted most comes first.
-
-    `score` is the population stability index of the previous model's scores of `score_rows` rows.
-    """
+    """Drift from the table of the previous model, the largest first."""
 
     columns: list[ColumnDrift]
-    score: Known
+    score: Known  # index of the previous model's scores of `score_rows` rows
     score_rows: Size
     outlier_share_before: Known
     outlier_share_after: Known
@@ -232,20 +220,15 @@ class LeadingColumn(ReportPart):
 
 
 class Reason(ReportPart):
-    """A column's share of a row's outlier score, the row's value there, and a typical value.
+    """A column's share of a row's outlier score, the row's value there, and a typical value."""
 
-    A vector has its length, `width`, in place of a value. For a category, `column` names the row's
-    category, and `held` is the share of its cluster's rows in this category. `unit` is as in
-    `ColumnPart`.
-    """
-
-    column: str
+    column: str  # with the category of a row
     share: Number
     value: Known = None
     typical: OmitDefault[Known] = None
-    unit: OmitDefault[str] = ""
-    width: OmitDefault[Size | None] = None
-    held: OmitDefault[Known] = None
+    unit: OmitDefault[str] = ""  # as in `ColumnPart`
+    width: OmitDefault[Size | None] = None  # of a vector, which has no value
+    held: OmitDefault[Known] = None  # share of its cluster's rows in the category
 
 
 class FarRow(ReportPart):
@@ -259,25 +242,18 @@ class FarRow(ReportPart):
 
 
 class ReasonsPart(ReportPart):
-    """Reasons of outliers, or of rows near a border.
+    """Reasons of outliers, or of rows near a border."""
 
-    `leading` are the columns that are most often a row's first reason, among `counted` sampled rows
-    (None: among all rows). `farthest` are the rows with the lowest scores.
-    """
-
-    leading: list[LeadingColumn]
-    farthest: list[FarRow]
-    counted: OmitDefault[Size | None] = None
+    leading: list[LeadingColumn]  # the columns that are most often a row's first reason
+    farthest: list[FarRow]  # the rows with the lowest scores
+    counted: OmitDefault[Size | None] = None  # `leading` is among so many rows, or all
 
 
 class MembershipPart(ReportPart):
-    """Memberships of rows in their own clusters, and the `meaning` of a membership in words.
-
-    `counts` is a histogram from 0 to 1 with bins of equal width.
-    """
+    """Memberships of rows in their own clusters, and the `meaning` of a membership in words."""
 
     meaning: str
-    counts: Annotated[list[Size], Field(min_length=2)]
+    counts: Annotated[list[Size], Field(min_length=2)]  # by bins from 0 to 1
 
     def above(self, share: float) -> float:
         """Return the share of rows with a membership of at least `share`, the edge of a bin."""
@@ -362,27 +338,21 @@ class ColumnPart(ReportPart):
 
 
 class ColumnsPart(ReportPart):
-    """Columns of the table by clusters (k), the largest clusters first.
-
-    Medians are of `sample` rows. `n_hidden` columns are not listed.
-    """
+    """Columns of the table by clusters (k), the largest clusters first."""
 
     label: list[Label]
     size: list[Size]
-    sample: Size
+    sample: Size  # rows of medians
     columns: list[ColumnPart]
-    n_hidden: OmitDefault[Size] = 0
+    n_hidden: OmitDefault[Size] = 0  # columns that are not listed
 
 
 class NamedColumn(ReportPart):
-    """A column in a cluster's name, as "high bytes" or "bytes 12 to 40".
-
-    `low` and `high` are the ends of the range in `text`; words such as "high" have none.
-    """
+    """A column in a cluster's name, as "high bytes" or "bytes 12 to 40"."""
 
     column: str
     text: str
-    low: OmitDefault[Known] = None
+    low: OmitDefault[Known] = None  # end of the range in `text`; words have none
     high: OmitDefault[Known] = None
 
     @property
@@ -399,10 +369,7 @@ class ProfilesPart(ReportPart):
 
 
 class RowsPart(ReportPart):
-    """The query for the rows of a cluster, and the labels of a small table as CSV.
-
-    The columns of `csv` are the id or row, label, score and outlier flag; large tables have none.
-    """
+    """The query for the rows of a cluster, and the labels of a small table as CSV."""
 
     query: str
-    csv: OmitDefault[str] = ""
+    csv: OmitDefault[str] = ""  # id or row, label, score, outlier

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, PrivateAttr
+from pydantic import Field, JsonValue
 
 from distsvc.errors.forms import parsed
 from distsvc.report.content.model_parts import (
@@ -35,16 +35,9 @@ from distsvc.report.content.parts import (
 )
 from distsvc.report.content.phases import phase_title
 
-Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
-"""A number on an axis; differences of larger numbers could overflow."""
-
 
 class InputPart(ReportPart):
-    """The table: its path or paths, rows used and read, and the columns that were clustered.
-
-    `state` is the version or snapshot of a Delta or Iceberg table, `id` the column of ids. By
-    column, `left_out` has the reason why it is unused, and `missing` its number of missing values.
-    """
+    """The table: its path or paths, rows used and read, and the columns that were clustered."""
 
     path: str | Annotated[list[str], Field(min_length=2)]
     format: str
@@ -52,10 +45,10 @@ class InputPart(ReportPart):
     n_rows_read: Size
     n_features: Size
     columns: list[str]
-    state: OmitDefault[str] = ""
-    id: OmitDefault[str | None] = None
-    left_out: OmitDefault[dict[str, str]] = Field(default={})
-    missing: OmitDefault[dict[str, Size]] = Field(default={})
+    state: OmitDefault[str] = ""  # version or snapshot of a table of a lake
+    id: OmitDefault[str | None] = None  # column of ids
+    left_out: OmitDefault[dict[str, str]] = Field(default={})  # reason by column
+    missing: OmitDefault[dict[str, Size]] = Field(default={})  # missing values by column
 
     @property
     def shown_path(self) -> str:
@@ -88,48 +81,34 @@ class ClusterRow(ReportPart):
 
 
 class OutlierPart(ReportPart):
-    """The outliers.
-
-    `defined` is whether the model detects outliers, `only` whether it has no clusters. `meaning`
-    explains the score; it is empty for the decision value f(x).
-    """
+    """The outliers."""
 
     rows: Size
     share: Number
-    defined: OmitDefault[bool] = True
-    only: OmitDefault[bool] = False
-    meaning: OmitDefault[str] = ""
+    defined: OmitDefault[bool] = True  # whether the model detects outliers
+    only: OmitDefault[bool] = False  # whether it has no clusters
+    meaning: OmitDefault[str] = ""  # of the score; empty for the decision value f(x)
 
 
 class ScoreHistogram(ReportPart):
-    """A histogram of the scores; without counts nothing is drawn.
+    """A histogram of the scores; without counts nothing is drawn."""
 
-    `heading` is the heading of the page's section; `title` is the title of the axis, empty for
-    decision values. `boundary` is the score below which a row is an outlier, if any.
-    """
-
-    edges: list[Drawn]
+    # Differences of larger numbers could overflow.
+    edges: list[Annotated[float, Field(ge=-1e150, le=1e150)]]
     counts: list[Size]
-    heading: OmitDefault[str] = "Inside or outside"
-    title: OmitDefault[str] = ""
-    boundary: OmitDefault[Number | None] = 0.0
+    heading: OmitDefault[str] = "Inside or outside"  # of the page's section
+    title: OmitDefault[str] = ""  # of the axis, empty for decision values
+    boundary: OmitDefault[Number | None] = 0.0  # rows below it are outliers
 
 
 class Sample(ReportPart):
-    """Sampled rows in a plane.
+    """Sampled rows in a plane."""
 
-    `kind` names the plane: two columns (``columns``), one column and the score (``single``),
-    directions that separate clusters (``clusters``), or principal components (``pca``) with
-    `explained` shares of variance. `axes` are the names of x and y. `beyond` is the number of
-    outliers that are too far out to be drawn, and `filled` is the number of
-    drawn rows with a missing value.
-    """
-
-    kind: Literal["columns", "single", "pca", "clusters"]
+    kind: Literal["columns", "single", "pca", "clusters"]  # of plane, as in `explaining.plane`
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: OmitDefault[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
-    beyond: OmitDefault[Size] = 0
-    filled: OmitDefault[Size] = 0
+    beyond: OmitDefault[Size] = 0  # outliers too far out to be drawn
+    filled: OmitDefault[Size] = 0  # drawn rows with a missing value
     label: list[Label]
     outlier: list[bool]
     x: list[Number]
@@ -214,7 +193,7 @@ class Report(ReportPart):
     held: OmitDefault[bool] = False
     publish_command: OmitDefault[str | None] = None
     phases: list[PhaseCost]
-    _was_there: bool = PrivateAttr(default=False)
+    was_there: bool = Field(default=False, exclude=True)  # published by an earlier run
 
     def __repr__(self) -> str:
         k, n = len(self.clusters), self.input.n_rows
@@ -222,17 +201,6 @@ class Report(ReportPart):
         return f"<distsvc report: {clusters}{n:,} rows>"
 
     __str__ = __repr__
-
-    def of_before(self) -> Self:
-        """Return the report, marked as published by an earlier run."""
-        found = self.model_copy()
-        found._was_there = True
-        return found
-
-    @property
-    def was_there(self) -> bool:
-        """Whether the result was published by an earlier run."""
-        return self._was_there
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
         """Return the report with the costs of phases."""
@@ -242,10 +210,6 @@ class Report(ReportPart):
     def failed(self) -> list[CheckPart]:
         """The checks that hold the run back."""
         return [check for check in self.checks if check.state == "failed"]
-
-    def dumped(self) -> dict[str, JsonValue]:
-        """Return the content of ``report.json``."""
-        return self.model_dump()
 
     @classmethod
     def parsed(cls, content: object, name: str) -> Self:

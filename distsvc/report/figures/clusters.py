@@ -12,23 +12,9 @@ from scipy.spatial import cKDTree
 
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
+from distsvc.report.content.parts import ProfileColumn, ProfilePart, ProfilesPart
 from distsvc.report.content.report import ClusterRow, Sample, ScoreHistogram
-from distsvc.report.figures.drawing import (
-    AXIS,
-    BOUNDARY_INK,
-    CARD,
-    COLOURS,
-    EDGE,
-    FIGURE_WIDTH,
-    GREY,
-    INK,
-    REGION,
-    TICK_STEPS,
-    cluster_colours,
-    count_axis,
-    dots,
-    drawn,
-)
+from distsvc.report.figures import drawing
 from distsvc.report.figures.mpl import (
     Artist,
     Axes,
@@ -37,34 +23,22 @@ from distsvc.report.figures.mpl import (
     MaxNLocator,
     Patch,
 )
-from distsvc.report.formats import one_line, short_name
+from distsvc.report.formats import measured, one_line, percent, short_name, things
 
 BADGE = 7.5  # half the side of a number's box, in points
 
 
-@drawn
+@drawing.drawn
 def plane(
     sample: Sample,
     clusters: Sequence[ClusterRow],
     picture: DomainPart | None = None,
     boundary: float | None = 0.0,
 ) -> Figure:
-    """Draw sampled rows in two dimensions, coloured by cluster.
-
-    Parameters
-    ----------
-    sample
-        The rows. If their kind is ``"single"``, y is the score.
-    clusters
-        The clusters, the largest first.
-    picture
-        Adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham,
-        Le and Dang.
-    boundary
-        The score below which rows are outliers, for the kind ``"single"``.
-
-    """
-    figure = Figure(figsize=(FIGURE_WIDTH, 5.0), layout="constrained")
+    """Draw sampled rows in two dimensions, coloured by cluster, the largest first."""
+    # `picture` adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of
+    # Pham, Le and Dang. `boundary` is the score below which rows are outliers, if y is the score.
+    figure = Figure(figsize=(drawing.FIGURE_WIDTH, 5.0), layout="constrained")
     axes = figure.add_subplot()
     x, y = np.asarray(sample.x, float), np.asarray(sample.y, float)
     labels, outlier = np.asarray(sample.label, int), np.asarray(sample.outlier, bool)
@@ -73,22 +47,22 @@ def plane(
         legend += _domain(axes, picture)
     if sample.kind == "single" and boundary is not None:
         name = f"boundary, {boundary:.4g}"
-        legend.append(axes.axhline(boundary, color=EDGE, linewidth=1.2, label=name))
+        legend.append(axes.axhline(boundary, color=drawing.EDGE, linewidth=1.2, label=name))
 
-    colours = cluster_colours(clusters)
+    colours = drawing.cluster_colours(clusters)
     size = float(np.clip(12_000 / max(1, len(x)), 5, 26))
     inside = ~outlier
     for label in dict.fromkeys([*colours, *labels.tolist()]):
         own = inside & (labels == label)
         if own.any():
-            dots(axes, x[own], y[own], colours.get(label, GREY), size**0.5)
+            drawing.dots(axes, x[own], y[own], colours.get(label, drawing.GREY), size**0.5)
     axes.autoscale_view()
     axes.scatter(
-        x[outlier], y[outlier], size * 1.3, GREY,
+        x[outlier], y[outlier], size * 1.3, drawing.GREY,
         marker="x", linewidths=0.8, rasterized=True, zorder=2.1,
     )  # fmt: skip
     if outlier.any():
-        cross = Line2D([], [], linestyle="", marker="x", color=GREY, label="row outside")
+        cross = Line2D([], [], linestyle="", marker="x", color=drawing.GREY, label="row outside")
         legend.append(cross)
     if picture is not None:
         legend += _vectors(axes, picture)
@@ -107,10 +81,10 @@ def plane(
     return figure
 
 
-@drawn
+@drawing.drawn
 def score_histogram(scores: ScoreHistogram) -> Figure:
     """Draw the histogram of scores, with the boundary if there is one."""
-    figure = Figure(figsize=(FIGURE_WIDTH, 3.0), layout="constrained")
+    figure = Figure(figsize=(drawing.FIGURE_WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     cuts, heights = np.asarray(scores.edges, float), np.asarray(scores.counts, float)
     boundary = scores.boundary
@@ -122,7 +96,7 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
             cuts = np.insert(cuts, cut_bin + 1, boundary)
             heights = np.insert(heights, cut_bin, heights[cut_bin])
     below = cuts[:-1] < (-np.inf if boundary is None else boundary)
-    for side, colour in ((below, GREY), (~below, COLOURS[0])):
+    for side, colour in ((below, drawing.GREY), (~below, drawing.COLOURS[0])):
         if side.any():
             part = np.append(cuts[:-1][side], cuts[1:][side][-1])
             axes.stairs(heights[side], part, fill=True, color=colour, alpha=0.85)
@@ -130,36 +104,36 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
     axes.set_xlim(low - margin, high + margin)
     axes.set_ylim(0, max(heights.max(), 1) * 1.16)
     if boundary is not None:
-        axes.axvline(boundary, color=EDGE, linewidth=1.6)
+        axes.axvline(boundary, color=drawing.EDGE, linewidth=1.6)
         right = (low + high) / 2 >= boundary
         axes.annotate(
             f"boundary, {'' if scores.title else 'f = '}{boundary:.4g}",
             (boundary, 1), xycoords=("data", "axes fraction"),
             xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color=BOUNDARY_INK, fontsize=9.5,
+            ha="left" if right else "right", va="top", color=drawing.BOUNDARY_INK, fontsize=9.5,
         )  # fmt: skip
     title = scores.title or "decision value f(x); negative is outside every cluster"
     axes.set_xlabel(textwrap.fill(one_line(title, 120), 60))
     axes.set_ylabel("rows")
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=TICK_STEPS))
-    count_axis(axes.yaxis)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=drawing.TICK_STEPS))
+    drawing.count_axis(axes.yaxis)
     axes.grid(axis="y")
     return figure
 
 
-@drawn
+@drawing.drawn
 def membership(counts: Sequence[int]) -> Figure:
     """Draw the histogram of memberships from 0 to 1."""
-    figure = Figure(figsize=(FIGURE_WIDTH, 2.6), layout="constrained")
+    figure = Figure(figsize=(drawing.FIGURE_WIDTH, 2.6), layout="constrained")
     axes = figure.add_subplot()
     heights = np.asarray(counts, float)
     edges = np.linspace(0.0, 1.0, len(heights) + 1)
-    axes.stairs(heights, edges, fill=True, color=COLOURS[0], alpha=0.85)
+    axes.stairs(heights, edges, fill=True, color=drawing.COLOURS[0], alpha=0.85)
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(0, max(heights.max(), 1) * 1.1)
     axes.set_xlabel("share of the row's own cluster; 1 is sure")
     axes.set_ylabel("rows")
-    count_axis(axes.yaxis)
+    drawing.count_axis(axes.yaxis)
     axes.grid(axis="y")
     return figure
 
@@ -169,16 +143,20 @@ def _domain(axes: Axes, picture: DomainPart) -> list[Artist]:
     if not (f >= 0).any():
         return []
     grid = (picture.grid_x, picture.grid_y, f)
-    axes.contourf(*grid, levels=[0, max(float(f.max()), 1e-12)], colors=[REGION], zorder=1)
+    axes.contourf(*grid, levels=[0, max(float(f.max()), 1e-12)], colors=[drawing.REGION], zorder=1)
     if (f < 0).any():
-        axes.contour(*grid, levels=[0], colors=[EDGE], linewidths=0.9, zorder=1.1)
-    return [Patch(facecolor=REGION, edgecolor=EDGE, label="domain of novelty, score ≥ 0")]
+        axes.contour(*grid, levels=[0], colors=[drawing.EDGE], linewidths=0.9, zorder=1.1)
+    return [
+        Patch(
+            facecolor=drawing.REGION, edgecolor=drawing.EDGE, label="domain of novelty, score ≥ 0"
+        )
+    ]
 
 
 def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
     few = len(picture.equilibria) <= 40
     kinds = (
-        (picture.support_vectors, "support vector", "o", 5, "none", INK),
+        (picture.support_vectors, "support vector", "o", 5, "none", drawing.INK),
         (picture.equilibria, "equilibrium", "*", 12 if few else 8, "#fff200", "black"),
     )
     legend: list[Artist] = []
@@ -258,8 +236,72 @@ def _number_clusters(
             str(badge.label), tuple(axes.transData.inverted().transform(row)),
             xytext=tuple(np.divide(badge.at, room)), textcoords="axes fraction",
             ha="center", va="center", fontsize=9, fontweight="bold", zorder=4,
-            bbox={"boxstyle": "round,pad=0.15", "facecolor": CARD,
-                  "edgecolor": AXIS, "linewidth": 0.6, "alpha": 0.9},
-            arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.7, "shrinkA": 4,
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": drawing.CARD,
+                  "edgecolor": drawing.AXIS, "linewidth": 0.6, "alpha": 0.9},
+            arrowprops={"arrowstyle": "-", "color": drawing.INK, "linewidth": 0.7, "shrinkA": 4,
                         "shrinkB": 0},
         )  # fmt: skip
+
+
+@drawing.drawn
+def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
+    """Draw the quartiles of each cluster's best columns, and of all other rows below."""
+    sizes, colours = {row.label: row for row in clusters}, drawing.cluster_colours(clusters)
+    place = {label: rank for rank, label in enumerate(sizes)}
+    ordered = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
+    shown = [one for one in ordered if one.columns][: drawing.MAX_NAMED_CLUSTERS]
+    heading = 0.42
+    heights = [heading + 0.42 * len(one.columns) for one in shown] or [heading]
+    figure = Figure(figsize=(drawing.FIGURE_WIDTH, sum(heights)), layout="constrained")
+    grid = figure.subplots(max(len(shown), 1), 1, squeeze=False, height_ratios=heights)
+    for axes, one in zip(grid[:, 0], shown, strict=False):
+        _cluster(axes, one, sizes.get(one.label), colours.get(one.label, drawing.GREY))
+    return figure
+
+
+def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str) -> None:
+    """Draw one cluster's columns below each other, each on a scale of its own."""
+    many = f": {things(size.rows, 'row')} ({percent(size.share)})" if size else ""
+    axes.set_title(f"Cluster {one.label}{many}", loc="left", fontsize=10.5, fontweight="bold")
+    for line, column in enumerate(one.columns):
+        _column(axes, column, -float(line), colour)
+    axes.set(xlim=(0.0, 1.0), ylim=(0.5 - len(one.columns), 0.5), xticks=[])
+    names = [short_name(column.column, 24) for column in one.columns]
+    axes.set_yticks([-float(line) for line in range(len(one.columns))], names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
+    """Draw the bars of a column, and write their medians or shares."""
+    inside, outside = column.inside, column.outside
+    both = (inside, y + 0.17, colour), (outside, y - 0.2, drawing.GREY)
+    if column.present is not None:  # a category: the share of the rows that have it
+        for rows, at, shade in both:
+            _bar(axes, 0.0, rows.share, None, at, shade)
+        words = f"{percent(inside.share)} (others {percent(outside.share)})"
+    else:
+        low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
+        for rows, at, shade in both:
+            left, right, median = (
+                place_in_range(v, low, high) for v in (rows.lower, rows.upper, rows.median)
+            )
+            _bar(axes, left, right, median, at, shade)
+        words = " (".join(measured(rows.median, column.unit) for rows in (inside, outside)) + ")"
+    axes.text(1.01, y, words, transform=axes.transData, va="center", fontsize=9, color=drawing.SOFT)
+
+
+def _bar(
+    axes: Axes, left: float, right: float, median: float | None, y: float, colour: str
+) -> None:
+    axes.barh(y, max(right - left, 0.004), 0.3, left, color=colour)
+    if median is not None:
+        axes.plot([median, median], [y - 0.15, y + 0.15], color=drawing.CARD, linewidth=2.4)
+        axes.plot([median, median], [y - 0.15, y + 0.15], color=drawing.INK, linewidth=1.0)
+
+
+def place_in_range(value: float, low: float, high: float) -> float:
+    """Return the place of a value, from 0 to 1, in a drawing with a margin beside low and high."""
+    margin = 0.12  # as a share of the range
+    share = (value - low) / (high - low) if high > low else 0.5
+    return (margin + share) / (1.0 + 2.0 * margin)

@@ -51,7 +51,6 @@ DARK_COLOURS = (
 INK, SOFT, GREY, AXIS, GRID_LINE = "#1f2933", "#52606d", "#7a7f87", "#9aa3ad", "#e6e9ed"
 CARD, PAPER, WEAK, JOINED = "#fefefe", "#eef1f4", "#a9afb7", "#e3e7ec"
 REGION, EDGE, BOUNDARY_INK = "#ffe3bf", "#e08a1e", "#8a4b00"
-ON_COLOUR = "#1f2934"  # ink on a colour, on a dark page too
 THEME = {
     INK: ("ink", "#e6e9ed"),
     SOFT: ("soft", "#a3aebb"),
@@ -112,7 +111,7 @@ def ink_on(colour: str) -> str:
         return INK
     parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     luminance = float(parts**2.2 @ (0.2126, 0.7152, 0.0722))
-    return "white" if luminance < 0.25 else ON_COLOUR
+    return "white" if luminance < 0.25 else "#1f2934"  # on a dark page too
 
 
 def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
@@ -213,14 +212,13 @@ def dots(
     y: NDArray[np.float64],
     colour: str,
     size: float,
-    zorder: float = 2,
 ) -> None:
     """Draw points as one path with round line ends, which needs far fewer bytes than markers."""
     path = Path(np.repeat(np.column_stack([x, y]), 2, axis=0), [Path.MOVETO, Path.LINETO] * len(x))
     path.should_simplify = False
     patch = Dots(
         path, fill=False, edgecolor=colour, linewidth=size, capstyle="round", alpha=0.85,
-        clip_on=False, zorder=zorder,
+        clip_on=False, zorder=2,
     )  # fmt: skip
     patch.set_in_layout(False)
     axes.add_artist(patch)

@@ -315,10 +315,6 @@ def _shown(sizes: tuple[Counter[int], Counter[int]], moved: Counter[int]) -> set
     return shown
 
 
-END_WORDS = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
-"""Words in the drawing for clusters that have ended, by event."""
-
-
 def moved_rows(found: LineagePart) -> Flow | None:
     """Return the rows to draw; None without a new model, or if there is only one cluster."""
     if found.moves is None or found.mode == "assign" or not found.rows:
@@ -333,7 +329,8 @@ def draw_moves(found: LineagePart, colours: Mapping[int, str]) -> str | None:
     moved = moved_rows(found)
     if moved is None:
         return None
-    before = {s.id: END_WORDS[s.event] for s in found.clusters if s.has_ended}
+    words = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
+    before = {s.id: words[s.event] for s in found.clusters if s.has_ended}
     after = {s.id: "new" for s in found.clusters if s.is_new}
     return alluvial(moved, (before, after), colours)
 
@@ -415,21 +412,17 @@ def _draw_bands(
     """Draw a band for every pair of clusters, in the order of the bars on both sides."""
     starts = np.cumsum(widths, axis=1) - widths + np.array([[bar.top] for bar in bars[0]])
     stops = np.cumsum(widths, axis=0) - widths + np.array([bar.top for bar in bars[1]])
+    (left, right), middle = ends, sum(ends) / 2
     largest = (widths == widths.max(axis=1)[:, None]) | (widths == widths.max(axis=0))
     # Invisible bands are left out, except the widest one of each bar.
     for i, j in np.argwhere((widths > 0.002) | (largest & (widths > 0))):
-        band = _band(ends, starts[i, j], stops[i, j], max(widths[i, j], 0.007))
+        top, bottom, wide = starts[i, j], stops[i, j], max(widths[i, j], 0.007)
+        points = [
+            (left, top), (middle, top), (middle, bottom), (right, bottom),
+            (right, bottom + wide), (middle, bottom + wide), (middle, top + wide),
+            (left, top + wide), (left, top),
+        ]  # fmt: skip
+        curve = [Path.CURVE4] * 3
+        band = Path(points, [Path.MOVETO, *curve, Path.LINETO, *curve, Path.CLOSEPOLY])
         colour = _colour(found.after[j], colours)
         axes.add_patch(PathPatch(band, facecolor=colour, alpha=0.45, linewidth=0))
-
-
-def _band(ends: tuple[float, float], start: float, stop: float, wide: float) -> Path:
-    left, right = ends
-    middle = (left + right) / 2
-    points = [
-        (left, start), (middle, start), (middle, stop), (right, stop),
-        (right, stop + wide), (middle, stop + wide), (middle, start + wide), (left, start + wide),
-        (left, start),
-    ]  # fmt: skip
-    curve = [Path.CURVE4] * 3
-    return Path(points, [Path.MOVETO, *curve, Path.LINETO, *curve, Path.CLOSEPOLY])

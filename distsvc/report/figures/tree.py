@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 from distsvc.report.content.model_parts import Curve, LeafNode, SplitNode, Term, TreeNode
 from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures import drawing
-from distsvc.report.figures.drawing import (
-    AXIS,
-    BOUNDARY_INK,
-    CARD,
-    COLOURS,
-    EDGE,
-    GREY,
-    INK,
-    MAX_NAMED_CLUSTERS,
-    PAPER,
-    PHONE_WIDTH,
-    SOFT,
-)
 from distsvc.report.figures.mpl import (
     Axes,
     Bbox,
@@ -113,7 +100,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
     """Draw the splits as panels above their clusters; root and largest cluster come first."""
     places = _places(nodes)
     n_leaves, tops = places[0].right, _tops(places)
-    unit = min(1.8, max(0.76, PHONE_WIDTH / n_leaves))  # width of a leaf
+    unit = min(1.8, max(0.76, drawing.PHONE_WIDTH / n_leaves))  # width of a leaf
     colours = drawing.cluster_colours(clusters)
     figure = Figure(figsize=(unit * n_leaves, tops[-1]))
     canvas = figure.add_axes((0, 0, 1, 1))
@@ -138,7 +125,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
             between = (low + high) / 2
             canvas.plot(
                 [start, start, end, end], [low, between, between, high],
-                color=AXIS, linewidth=1.1, zorder=1, solid_joinstyle="round",
+                color=drawing.AXIS, linewidth=1.1, zorder=1, solid_joinstyle="round",
             )  # fmt: skip
     return figure
 
@@ -152,19 +139,21 @@ def curve(found: Curve) -> Figure:
     x, y = np.asarray(found.clusters, float), np.asarray(found.share, float)
     x, y = x[x <= end], y[x <= end]
     few = len(x) <= 40
-    axes.plot(x, y, color=COLOURS[0], linewidth=1.6, marker="o" if few else "", markersize=3.2)
+    axes.plot(
+        x, y, color=drawing.COLOURS[0], linewidth=1.6, marker="o" if few else "", markersize=3.2
+    )
     at = x == chosen
     if at.any():
         left = float(y[at][0])
         reason = one_line(CURVE_WORDS.get(found.by, found.by), 40)
         text = f"{things(chosen, 'cluster')}, {reason}: {percent(left)} left"
         right = 2 * chosen <= end
-        axes.plot(chosen, left, "o", color=EDGE, markersize=8, zorder=3)
-        axes.axvline(chosen, color=EDGE, linewidth=1.2, zorder=1)
+        axes.plot(chosen, left, "o", color=drawing.EDGE, markersize=8, zorder=3)
+        axes.axvline(chosen, color=drawing.EDGE, linewidth=1.2, zorder=1)
         axes.annotate(
             textwrap.fill(text, 50), (chosen, 1), xycoords=("data", "axes fraction"),
             xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color=BOUNDARY_INK, fontsize=9.5,
+            ha="left" if right else "right", va="top", color=drawing.BOUNDARY_INK, fontsize=9.5,
         )  # fmt: skip
     axes.set_xlim(1 - 0.02 * (end - 1), max(end, 2) * 1.02)
     axes.set_ylim(0, max(float(y.max()), 1e-12) * 1.18)
@@ -192,7 +181,7 @@ def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
     by_id = {node.id: node for node in nodes}
     opened: set[int] = set()
     fringe = splits(nodes[:1])
-    while fringe and len(opened) < MAX_NAMED_CLUSTERS - 1:
+    while fringe and len(opened) < drawing.MAX_NAMED_CLUSTERS - 1:
         most = min(fringe, key=lambda node: node.rank)
         fringe.remove(most)
         opened.add(most.id)
@@ -273,8 +262,8 @@ def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbo
     peak = float(density.max(initial=0.0))
     if peak > 0:
         density = density / peak
-        axes.fill_between(grid, density, color=PAPER, linewidth=0)
-        axes.plot(grid, density, color=SOFT, linewidth=1, zorder=3)
+        axes.fill_between(grid, density, color=drawing.PAPER, linewidth=0)
+        axes.plot(grid, density, color=drawing.SOFT, linewidth=1, zorder=3)
         heights: NDArray[np.float64] = np.maximum(np.interp(x, grid, density), 0.1)
     else:
         heights = np.full(len(x), 0.9)
@@ -283,8 +272,8 @@ def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbo
     size = float(np.clip(30 * (box.width / max(1, len(x))) ** 0.5, 1.8, 3.6))
     for label in sorted(set(labels.tolist())):
         own = labels == label
-        drawing.dots(axes, x[own], heights[own], colours.get(label, GREY), size)
-    axes.axvline(node.split, color=EDGE, linewidth=1.8, zorder=4)
+        drawing.dots(axes, x[own], heights[own], colours.get(label, drawing.GREY), size)
+    axes.axvline(node.split, color=drawing.EDGE, linewidth=1.8, zorder=4)
     ends = np.concatenate([grid, x, [node.split]])
     margin = 0.03 * float(np.ptp(ends)) or 1.0
     axes.set(xlim=(ends.min() - margin, ends.max() + margin), ylim=(0, 1.08), xticks=[], yticks=[])
@@ -301,13 +290,13 @@ def _chip(
 ) -> None:
     """Draw a cluster, or a box for several, with its share."""
     one = isinstance(node, LeafNode)
-    shade = colours.get(labels[0], GREY) if one else CARD
+    shade = colours.get(labels[0], drawing.GREY) if one else drawing.CARD
     across = SPLIT_TREE.chip_width * (0.75 if one else 1)
     left = middle - across / 2
     size = SPLIT_TREE.font + 1.5 if one else SPLIT_TREE.font - (0.5 if len(labels) < 100 else 2)
     box = FancyBboxPatch(
         (left + 0.04, top + 0.04), across - 0.08, SPLIT_TREE.chip - 0.08,
-        boxstyle="round,pad=0.04", facecolor=shade, edgecolor=shade if one else INK,
+        boxstyle="round,pad=0.04", facecolor=shade, edgecolor=shade if one else drawing.INK,
         linewidth=0.8, zorder=2,
     )  # fmt: skip
     canvas.add_patch(box)
@@ -323,7 +312,7 @@ def _chip(
         for i, label in enumerate(labels):
             corner = (left + i * step, top + SPLIT_TREE.chip + 0.03)
             stripe = Rectangle(
-                corner, step, SPLIT_TREE.strip, color=colours.get(label, GREY), linewidth=0
+                corner, step, SPLIT_TREE.strip, color=colours.get(label, drawing.GREY), linewidth=0
             )
             canvas.add_patch(stripe)
     canvas.text(

@@ -24,7 +24,7 @@ def _doubts(report: Report) -> Iterator[str]:
     k, choice = len(report.clusters), report.choice
     asked = report.model.parameters.get("n_clusters") is not None
     other = choice.alternative if choice else None
-    if other and not asked and other.is_close and other.n_clusters != k:
+    if other and not asked and other.chance >= 0.25 and other.n_clusters != k:
         verb = "describes" if other.n_clusters == 1 else "describe"
         yield f"{things(other.n_clusters, 'cluster')} {verb} them nearly as well"
     chance = report.model.fitted.get("agreement")

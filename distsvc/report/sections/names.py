@@ -83,11 +83,10 @@ def _fits_another(
     columns: Sequence[ProfileColumn], label: int, found: Sequence[ProfilePart]
 ) -> bool:
     """Return True if another cluster has its medians in the ranges of all columns of a name."""
-    ranges = {one.column: (_or_infinite(one.low, -1), _or_infinite(one.high, 1)) for one in columns}
     for other in found:
         medians = {one.column: one.inside.median for one in other.columns}
         if other.label != label and all(
-            name in medians and low <= medians[name] <= high for name, (low, high) in ranges.items()
+            one.column in medians and _has(one, medians[one.column]) for one in columns
         ):
             return True
     return False
@@ -97,20 +96,19 @@ def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[Prof
     """Return the profile's columns of an earlier name; empty if the name is no longer true."""
     now = {column.column: column for column in profile.columns}
     found = [now[one.column] for one in named if one.column in now]
-    true = len(found) == len(named) and all(map(_is_true, named, found))
-    return found if true else []
+    is_true = len(found) == len(named) and all(
+        _has(one, now[one.column].inside.median)
+        if one.has_range
+        else one.text == words(now[one.column])
+        for one in named
+    )
+    return found if is_true else []
 
 
-def _is_true(named: NamedColumn, column: ProfileColumn) -> bool:
-    """Return True if a column in an earlier name still describes the cluster."""
-    if not named.has_range:
-        return named.text == words(column)
-    low, high = _or_infinite(named.low, -1), _or_infinite(named.high, 1)
-    return low <= column.inside.median <= high
-
-
-def _or_infinite(end: float | None, sign: int) -> float:
-    return sign * math.inf if end is None else end
+def _has(range_of: ProfileColumn | NamedColumn, value: float) -> bool:
+    """Return True if a value lies in a range, which may be open."""
+    low, high = range_of.low, range_of.high
+    return (low is None or low <= value) and (high is None or value <= high)
 
 
 def _named(

@@ -22,7 +22,7 @@ from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.content.report import Sample
-from distsvc.run.learning.stream import Held, Sizes
+from distsvc.run.learning.stream import Memory, Sizes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
@@ -109,9 +109,9 @@ class AlgorithmJob(ABC):
         """Return the work of the phases that learn from `n_rows` rows, in any unit."""
         return {TRAINED: float(sample_rows(self, n_rows))}
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         """Return the memory of the largest objects of `fit`, without the rows being read."""
-        return Held()
+        return Memory()
 
 
 def sample_rows(algorithm: AlgorithmJob, n_rows: int) -> int:

@@ -37,7 +37,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_tree import LevelTrees, levels_part, tree_result, trees_of
-from distsvc.run.learning.stream import SCIKIT_LEARN, Held, Sizes, held_rows
+from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, held_rows
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -78,7 +78,7 @@ class Graph:
         steps = float(steps_of_member(m, self.engine.parameters.max_iter))
         return {COORDINATES: float(m) ** 2} | {phase.name: steps for phase in LEARN_GRAPH}
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         """Return the memory of the graph's rows, edges and eigenvectors, and of a model."""
         m = min(sizes.n_rows, GRAPH_ROWS)
         p = min(sizes.n_columns, SEARCHED)
@@ -87,7 +87,7 @@ class Graph:
         walk |= {"products of rows": 4.0 * m * NEIGHBOUR_BLOCK_ROWS * driver_threads()}
         view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
-        return Held(rows | walk, view | vectors)
+        return Memory(rows | walk, view | vectors)
 
     def _place(self, run: RunDirectory, ranges: Ranges, checkpoint: Checkpoint) -> Result:
         keys, rows = held_rows(run, ranges)
@@ -184,9 +184,9 @@ class Automatic(AlgorithmJob):
     def work(self, n_rows: int) -> dict[str, float]:
         return self.levels.work(n_rows) | self.graph.work(n_rows)
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         first, second = (one.held(sizes) for one in (self.levels, self.graph))
-        return Held(first.driver | second.driver | SCIKIT_LEARN, first.worker | second.worker)
+        return Memory(first.driver | second.driver | SCIKIT_LEARN, first.worker | second.worker)
 
 
 def other_answer(other: PartitionProposal | None, labels: np.ndarray) -> AlternativePart | None:

@@ -30,7 +30,7 @@ from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.learning.preparation import Preparation, prepared
-from distsvc.run.learning.stream import Held, Sizes, held_rows, held_stream, sample_blocks
+from distsvc.run.learning.stream import Memory, Sizes, held_rows, held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey, learned_blocks
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -97,7 +97,7 @@ class BoundaryModel(AlgorithmJob):
         given = self.engine.parameters
         return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
         kernel = 0.0  # a child process holds the kernel values for C
@@ -111,7 +111,7 @@ class BoundaryModel(AlgorithmJob):
             "support vectors": vectors * (sizes.row_bytes + 64.0),
             "rows near the boundary": near,
         }
-        return Held(driver, {"rows near the boundary": near})
+        return Memory(driver, {"rows near the boundary": near})
 
     def learned(self, job: Job) -> Learned:
         engine = self.engine

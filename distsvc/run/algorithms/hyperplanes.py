@@ -41,7 +41,7 @@ from distsvc.report.content.model_parts import (
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.learning.stream import Held, Sizes, held_blocks, held_blocks_bytes
+from distsvc.run.learning.stream import Memory, Sizes, held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -91,12 +91,12 @@ class Hyperplanes(AlgorithmJob):
         learned = float((self.engine.n_passes(n_rows) + 1) * rows)
         return {FIND_SCALE.name: float(rows), LEARN_TREES.name: learned}
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         tree = 2 ** self.parameters["depth"] * (2 * sizes.row_bytes + 64)
         trees = {"trees of hyperplanes": 3.0 * self.engine.n_restarts(sizes.n_rows) * tree}
         rows = sample_rows(self, sizes.n_rows)
         stream = held_blocks_bytes(sizes, rows)
-        return Held(driver=trees, worker=stream | {"a tree": 2.0 * tree})
+        return Memory(driver=trees, worker=stream | {"a tree": 2.0 * tree})
 
 
 def find_scale(run: RunDirectory, number: int) -> Result:
@@ -152,9 +152,10 @@ def tree_part(
         weights = tree.V[node]
         threshold = tree.thresholds[node] + float(weights.astype(np.float64) @ engine.centre)
         text = _combination(weights, _heaviest(weights)[:3], columns)
+        limit = f"{threshold:.3g}".replace("-", "−")
         for child, sign in zip(map(int, cut.children[node]), ("<", "≥"), strict=True):
             parents[child] = int(tree.numbers[node])
-            conditions[child] = [*conditions[node], f"{text} {sign} {_number(threshold)}"]
+            conditions[child] = [*conditions[node], f"{text} {sign} {limit}"]
             if preparation is not None:
                 told = _in_units(weights, float(tree.thresholds[node]), columns, preparation, sign)
                 whole[child] = [*whole[node], told]
@@ -298,10 +299,6 @@ def _in_units(
 def _exact(value: float) -> str:
     """Return a number with five digits, without an exponent if that is short."""
     return f"{value:.5g}".replace("-", "−")
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
 
 
 def _rounded(values: np.ndarray) -> list[float]:

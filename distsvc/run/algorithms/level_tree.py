@@ -47,7 +47,7 @@ from distsvc.report.content.model_parts import (
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows
 from distsvc.run.algorithms.boundary import domain_part
 from distsvc.run.learning.preparation import learned
-from distsvc.run.learning.stream import Held, Sizes, held_stream, keyed_blocks, sample_blocks
+from distsvc.run.learning.stream import Memory, Sizes, held_stream, keyed_blocks, sample_blocks
 from distsvc.run.learning.survey import (
     Collected,
     Survey,
@@ -173,7 +173,7 @@ class LevelTrees(AlgorithmJob):
         # The steps of a model, which are equal for all but small tables.
         return {LEARN_MODELS.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         # Projected rows of a partition exist twice while they are sorted. The rows that a model
         # learns from are memory-mapped.
         given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
@@ -183,9 +183,9 @@ class LevelTrees(AlgorithmJob):
         if self.viewed:
             learned = min(given.max_iter, sizes.n_rows)
             rows = 2.0 * sizes.partition_rows + sizes.block_rows + learned
-            return Held(model, model | {"projected rows": 4.0 * q * rows})
+            return Memory(model, model | {"projected rows": 4.0 * q * rows})
         viewed = {"projected rows": 8.0 * q * sizes.block_rows}
-        return Held(model, held_stream(sizes) | model | viewed)
+        return Memory(model, held_stream(sizes) | model | viewed)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         domain = domain_part(run, self.engine, pilot.sample)
@@ -220,9 +220,22 @@ def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPa
     """Return the page's part about a vote; `numbers` (k,) are its labels, -1 without rows."""
     if numbers is None:
         numbers = np.arange(found.answer.n_clusters)
+    answer = found.answer
+    members = zip(found.ensemble.members, found.trees, answer.supporters, strict=True)
     return LevelsPart(
         tree=_tree(found, numbers),
-        models=_models(found),
+        models=[
+            LevelModel(
+                gamma=member.gamma,
+                C=member.C,
+                n_components=member.n_components,
+                n_support_vectors=len(tree.a),
+                n_splits=tree.n_branches - 1,
+                supports=bool(supports),
+                chosen=number == answer.member,
+            )
+            for number, (member, tree, supports) in enumerate(members)
+        ],
         candidates=[CandidatePart.model_validate(row) for row in found.answer.candidates],
         granularity=[
             Granularity(
@@ -237,24 +250,6 @@ def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPa
         why=_why(found),
         doubts=found.doubts(),
     )
-
-
-def _models(found: LevelSets) -> list[LevelModel]:
-    """Return the models that voted."""
-    answer = found.answer
-    members = zip(found.ensemble.members, found.trees, answer.supporters, strict=True)
-    return [
-        LevelModel(
-            gamma=member.gamma,
-            C=member.C,
-            n_components=member.n_components,
-            n_support_vectors=len(tree.a),
-            n_splits=tree.n_branches - 1,
-            supports=bool(supports),
-            chosen=number == answer.member,
-        )
-        for number, (member, tree, supports) in enumerate(members)
-    ]
 
 
 def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:

@@ -32,7 +32,7 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.learning.preparation import Preparation, prepared
-from distsvc.run.learning.stream import Held, Sizes, held_sample, whole_sample
+from distsvc.run.learning.stream import Memory, Sizes, held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -93,10 +93,10 @@ class Linear(AlgorithmJob):
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         if self.engine.sparse:
             rows = min(2.0 * MEMORY_BYTES, 24.0 * sizes.n_rows * sizes.n_columns)
-            return Held({"sparse rows": rows, "the solver's vectors": VECTORS * 8 * sizes.n_rows})
+            return Memory({"sparse rows": rows, "the solver's vectors": VECTORS * 8 * sizes.n_rows})
         copied = sizes.sample if self.engine.is_ball else 0
         own = copied + VECTORS * 8 * sizes.sample_rows
         lists = 8.0 * min(working_rows(sizes.n_columns), sizes.n_rows) * (sizes.row_bytes + 24)
@@ -104,7 +104,7 @@ class Linear(AlgorithmJob):
             lists = 0.0
         alpha = 2.0 * 8 * sizes.partition_rows if lists else 0.0
         worker = {"lists of candidates": lists, "alpha of a partition": alpha}
-        return Held(held_sample(sizes, max(own, 2 * lists)), worker)
+        return Memory(held_sample(sizes, max(own, 2 * lists)), worker)
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:

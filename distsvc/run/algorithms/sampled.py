@@ -26,7 +26,7 @@ from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
-from distsvc.run.learning.stream import SCIKIT_LEARN, Held, Sizes, held_sample, whole_sample
+from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
@@ -119,7 +119,7 @@ class Sampled(AlgorithmJob):
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
         from distsvc.models.baselines.fuzzy import FuzzyCMeans
 
@@ -128,7 +128,7 @@ class Sampled(AlgorithmJob):
         own = max(sizes.sample, 8 * columns * sizes.sample_rows)
         if isinstance(self.engine.estimator, BICO):
             own = 2 * sizes.row_bytes * (self.engine.estimator.size or POINTS_A_CLUSTER * clusters)
-        return Held(held_sample(sizes, own) | SCIKIT_LEARN)
+        return Memory(held_sample(sizes, own) | SCIKIT_LEARN)
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         X = whole_sample(run)
@@ -150,11 +150,11 @@ class MixtureJob(AlgorithmJob):
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
-    def held(self, sizes: Sizes) -> Held:
+    def held(self, sizes: Sizes) -> Memory:
         rows = min(PILOT_ROWS, sizes.sample_rows)
         # At most 100 arrays of posteriors: all starts of all shapes of covariances.
         own = 6.0 * sizes.row_bytes * rows + 8.0 * 100 * rows
-        return Held({"the pilot, and posteriors": own} | SCIKIT_LEARN)
+        return Memory({"the pilot, and posteriors": own} | SCIKIT_LEARN)
 
     def _train(self, n_rows: int, checkpoint: Checkpoint) -> Result:
         self.engine.learn()

@@ -53,8 +53,16 @@ def write_draft(path: str, to: str, exclude: Sequence[str]) -> None:
 def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
     """Return a commented job file, to be called `to`, for a table without the columns `exclude`."""
     profile, job = profile_table(path, exclude), default_job(path)
+    table = profile.table
     lines = [
-        *_heading(profile, to),
+        *_comment(
+            f"A job for {table.shown}: {table.n_rows:,} rows, read as {source_of(table).title}."
+        ),
+        *_comment(
+            f"Run it by: distsvc run {to}. Lines with # are remarks, or keys that are not set. "
+            f"Columns were judged by name, by type and by the first {profile.n_rows:,} rows. "
+            "The documentation explains every key."
+        ),
         "",
         "[job]",
         _line("name", job["job"]["name"]),
@@ -80,24 +88,14 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heading(profile: TableProfile, to: str) -> list[str]:
-    table = profile.table
-    return [
-        *_comment(
-            f"A job for {table.shown}: {table.n_rows:,} rows, read as {source_of(table).title}."
-        ),
-        *_comment(
-            f"Run it by: distsvc run {to}. Lines with # are remarks, or keys that are not set. "
-            f"Columns were judged by name, by type and by the first {profile.n_rows:,} rows. "
-            "The documentation explains every key."
-        ),
-    ]
-
-
 def _columns(profile: TableProfile) -> list[str]:
     table = profile.table
     lines = _comment("These columns are the features, unless some are named:")
-    lines += _hint_of_several("columns", table.stored)
+    names = [_value(name).replace(" ", _UNBROKEN) for name in table.stored[:MAX_WRITTEN_NAMES]]
+    columns = _comment(f"columns = [{', '.join(names)}]")
+    lines += [line.replace(_UNBROKEN, " ") for line in columns]
+    more = len(table.stored) - MAX_WRITTEN_NAMES
+    lines += [f"# and {more:,} more"] if more > 0 else []
     if table.left_out:
         why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
         lines += _comment(f"These are not features: {truncated(why)}.")
@@ -165,14 +163,6 @@ def _line(key: str, value: object, remark: str = "") -> str:
 def _hint(key: str, value: object, remark: str = "") -> str:
     """Return a commented line of TOML."""
     return f"# {_line(key, value, remark)}"
-
-
-def _hint_of_several(key: str, names: Sequence[str]) -> list[str]:
-    """Return the first names of a list as a comment of several lines."""
-    each = ", ".join(_value(name).replace(" ", _UNBROKEN) for name in names[:MAX_WRITTEN_NAMES])
-    lines = [line.replace(_UNBROKEN, " ") for line in _comment(f"{key} = [{each}]")]
-    more = len(names) - MAX_WRITTEN_NAMES
-    return lines + ([f"# and {more:,} more"] if more > 0 else [])
 
 
 def _value(value: object) -> str:

@@ -29,19 +29,6 @@ OWN, PREVIOUS, REFERENCE = "", "previous-", "reference-"
 
 
 @dataclass(frozen=True)
-class Ids:
-    """The published ids of clusters (k,) int32, and the next unused id."""
-
-    of_labels: np.ndarray
-    next: int
-
-    @classmethod
-    def first(cls, n_clusters: int) -> Ids:
-        """Return the ids of clusters without a previous run, which are their labels."""
-        return cls(np.arange(n_clusters, dtype=np.int32), n_clusters)
-
-
-@dataclass(frozen=True)
 class Labeller:
     """A rule, the ids of its clusters, and bin edges for counts."""
 
@@ -55,12 +42,17 @@ class Labeller:
 
     @classmethod
     def of(
-        cls, rule: Rule, ids: Ids, columns: Sequence[str], raw: np.ndarray, pilot: np.ndarray
+        cls,
+        rule: Rule,
+        ids: tuple[np.ndarray, int],
+        columns: Sequence[str],
+        raw: np.ndarray,
+        pilot: np.ndarray,
     ) -> Labeller:
-        """Return the labeller of a rule, with bin edges from the pilot, raw and prepared (m, d)."""
+        """Return the labeller of a rule; bin edges are from the pilot, raw and prepared (m, d)."""
         edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
-        return cls(rule, ids.of_labels, ids.next, edges, decile_edges(raw), columns, typical)
+        return cls(rule, *ids, edges, decile_edges(raw), columns, typical)
 
     def places(self, columns: Sequence[str]) -> slice | list[int]:
         """Return the positions of the rule's columns in a table."""

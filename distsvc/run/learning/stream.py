@@ -64,8 +64,8 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Held:
-    """Memory of a learning algorithm: on the driver, and in each thread of a worker."""
+class Memory:
+    """Memory of the driver, and of a worker or each of its threads; empty if there is none."""
 
     driver: Terms = field(default_factory=dict)
     worker: Terms = field(default_factory=dict)
@@ -82,7 +82,8 @@ def held_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
     """Return ``blocks(epoch, ranges, first)`` like `sample_blocks`; small ones stay in memory."""
-    if 4 * run.plan.shift.size * _count(run, ranges) > HELD_BYTES:
+    n_rows = sum(own.stop - own.start for _, _, own in _in_ranges(run, ranges))
+    if 4 * run.plan.shift.size * n_rows > HELD_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
     keys, rows = held_rows(run, ranges)
     return lambda epoch, some, first: sampling.memory_blocks(rows, keys, some, seed, epoch, first)
@@ -195,10 +196,6 @@ def _in_ranges(run: RunDirectory, ranges: Ranges) -> Iterator[tuple[np.ndarray, 
     """Return keys and raw rows of every part of the sample, and the slice in the ranges."""
     low, high = ranges[0][0], ranges[-1][1]
     return ((keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run))
-
-
-def _count(run: RunDirectory, ranges: Ranges) -> int:
-    return sum(own.stop - own.start for _, _, own in _in_ranges(run, ranges))
 
 
 def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:

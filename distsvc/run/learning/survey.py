@@ -31,16 +31,13 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.blocks import Block, id_texts
-from distsvc.storage.rows.usable import select_rows
+from distsvc.storage.rows.usable import infinite_value_error, select_rows
 
 MAX_SAMPLE_PARTS = 50
 """Maximum number of parts of the sample; a learner keeps two files of each open."""
 
 LAST_KEY = 2**64 - 1
 NONE = np.zeros(0, np.int64)
-
-KeyRanges = Callable[[int], Ranges]
-"""Function of the number of rows that returns the key ranges of the sample."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,9 @@ class Survey:
         return self.lowest.X
 
 
-def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> Survey:
+def survey_table(
+    steps: Steps, key_ranges: Callable[[int], Ranges], all_rows: bool = True
+) -> Survey:
     """Read the table once, or twice if rows are dropped, or extreme and `all_rows` is False."""
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey = _surveyed(steps, SURVEY, guessed)
@@ -112,7 +111,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X)
         if too_far:
-            raise plan.unusable(block, *too_far)
+            raise infinite_value_error(block, *too_far, plan.table.shown, plan.table.features)
         n_rows += len(block.rows)
         sample.add(block.X, keys)
         pilot.add(block.X, keys)

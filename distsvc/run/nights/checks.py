@@ -19,8 +19,6 @@ Value = tuple[str, float | None, str]
 
 NOT_MEASURED: Value = ("", None, "")
 
-ConfiguredCheck = LimitCheck | RangeCheck | NightsCheck
-
 
 @dataclass(frozen=True)
 class RunMetrics:
@@ -34,11 +32,6 @@ class RunMetrics:
     rows_before: Sequence[int] = ()  # rows of earlier nights, the latest first
     reference: ReferencePart | None = None
     new_columns: Sequence[str] | None = None  # columns that the previous model lacks
-
-    @property
-    def n_rows(self) -> int:
-        """Number of labelled rows."""
-        return self.labelled.counts.n_rows
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,9 @@ class Check:
         high = math.inf if self.side == "at least" else limits[-1]
         return low <= value <= high
 
-    def outcome(self, given: ConfiguredCheck, run: RunMetrics, usual: bool = False) -> CheckPart:
+    def outcome(
+        self, given: LimitCheck | RangeCheck | NightsCheck, run: RunMetrics, usual: bool = False
+    ) -> CheckPart:
         """Return the outcome; `usual` marks a default check that is not in the job file."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
@@ -111,7 +106,7 @@ def _rows_against_last(run: RunMetrics) -> Value:
     words = f"those of the run before, {usual:,.0f}"
     if len(before) > 1:
         words = f"the median of the last {len(before)} runs, {usual:,.0f}"
-    return "rows are", run.n_rows / max(usual, 1.0), f"times {words}"
+    return "rows are", run.labelled.counts.n_rows / max(usual, 1.0), f"times {words}"
 
 
 def _nulls(run: RunMetrics) -> Value:
@@ -187,7 +182,7 @@ def _plain(
     return lambda run: (before, value(run), after)
 
 
-_ROWS = _plain("", lambda run: run.n_rows, "rows")
+_ROWS = _plain("", lambda run: run.labelled.counts.n_rows, "rows")
 _OUTSIDE = _plain("", lambda run: run.labelled.outlier_share, "lie outside every cluster")
 _MOVED = _plain(
     "", lambda run: run.lineage.moved if run.lineage else None, "have another id than before"

@@ -75,8 +75,15 @@ def compare_and_check(
         lineage = lineage.model_copy(update={"followed": facts.get("followed")})
     drift, reference = drift_of(run, labelled), reference_drift(run, labelled)
     agreement = facts.get("agreement")
-    measured = RunMetrics(labelled, lineage, drift, agreement, reference=reference)
-    checks = _checked(run, job, previous, measured)
+    metrics = RunMetrics(labelled, lineage, drift, agreement, reference=reference)
+    plan, nights = run.plan, job.checks.rows_against_last
+    if plan.missing == "drop" and plan.table.where is None:
+        metrics = replace(metrics, dropped=1.0 - labelled.counts.n_rows / plan.table.n_rows)
+    if previous is not None:
+        earlier = earlier_runs(previous.manifest, 0 if nights is None else nights.nights - 1)
+        before = [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
+        metrics = replace(metrics, rows_before=before, new_columns=_unknown_columns(run, job))
+    checks = run_checks(job.checks, metrics, guarded=bool(job.continuity.previous))
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
     if labelled.ids is not None:
@@ -88,21 +95,6 @@ def compare_and_check(
         parameters.append(previous.model.parameters)
     notes += outlier_notes(labelled.outlier_share, parameters)
     return Comparison(lineage, drift, reference, checks, notes)
-
-
-def _checked(
-    run: RunDirectory, job: Job, previous: Previous | None, measured: RunMetrics
-) -> list[CheckPart]:
-    """Return the outcome of the checks; a job that continues a run also has the default ones."""
-    plan, nights = run.plan, job.checks.rows_against_last
-    if plan.missing == "drop" and plan.table.where is None:
-        dropped = 1.0 - measured.labelled.counts.n_rows / plan.table.n_rows
-        measured = replace(measured, dropped=dropped)
-    if previous is not None:
-        earlier = earlier_runs(previous.manifest, 0 if nights is None else nights.nights - 1)
-        before = [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
-        measured = replace(measured, rows_before=before, new_columns=_unknown_columns(run, job))
-    return run_checks(job.checks, measured, guarded=bool(job.continuity.previous))
 
 
 def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]:
@@ -166,7 +158,7 @@ def _lineage(
         new = [
             {"id": i, "event": "appeared", "jaccard": 0.0, "others": []} for i in range(len(ids))
         ]
-        stories = cluster_stories(new, {}, dict(enumerate(rows)), only_used=False)
+        stories = _stories(new, {}, dict(enumerate(rows)))
         return part(
             path=None, run_id=None, mode="refit", not_published=wanted, rows=0, moved=None,
             clusters=stories,
@@ -177,13 +169,14 @@ def _lineage(
     if not run.has(LINEAGE):
         same = [{"id": i, "event": "survived", "jaccard": 1.0, "others": []} for i in ids]
         rows_before = dict(zip(ids, then, strict=True))
-        stories = cluster_stories(same, rows_before, rows_now, only_used=False)
+        stories = _stories(same, rows_before, rows_now)
         n_rows = labelled.counts.n_rows
         return part(mode="assign", rows=n_rows, moved=None, clusters=stories)
     found = run.read(LINEAGE)
     facts, overlap = found.facts, found.arrays["overlap"]
     rows_before = dict(zip(facts["before"], then, strict=True))
-    stories = cluster_stories(facts["clusters"], rows_before, rows_now)
+    stories = _stories(facts["clusters"], rows_before, rows_now)
+    stories = [one for one in stories if one.rows_before or one.rows_after]  # not in models only
     i, j = np.nonzero(overlap)
     pairs = np.asarray(facts["before"], np.int64)[i], labeller.ids[j]
     moves = Moves(before=pairs[0].tolist(), after=pairs[1].tolist(), rows=overlap[i, j].tolist())
@@ -191,22 +184,17 @@ def _lineage(
     return part(**more, mode="refit", clusters=stories, moves=moves)
 
 
-def cluster_stories(
-    events: Iterable[Mapping[str, Any]],
-    before: Mapping[int, int],
-    now: Mapping[int, int],
-    only_used: bool = True,
+def _stories(
+    events: Iterable[Mapping[str, Any]], before: Mapping[int, int], now: Mapping[int, int]
 ) -> list[StoryPart]:
     """Return the change of each cluster, from events and rows `before` and `now` by id."""
-    # `only_used` skips clusters that have rows in neither table, only in the models.
-    stories = [
+    return [
         StoryPart(
             id=one["id"], event=one["event"], jaccard=one["jaccard"], others=list(one["others"]),
             rows_before=before.get(one["id"], 0), rows_after=now.get(one["id"], 0),
         )
         for one in events
     ]  # fmt: skip
-    return [one for one in stories if one.rows_before or one.rows_after or not only_used]
 
 
 def refit_because(run: RunDirectory) -> list[str]:

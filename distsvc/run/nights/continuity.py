@@ -25,7 +25,7 @@ from distsvc.models.nights.drift import counts_between, unit_factors
 from distsvc.models.rows.scaling import MAX_ROW_LENGTH
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
-from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, RULE, Ids, Labeller
+from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, RULE, Labeller
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.stream import raw_sample
 from distsvc.run.learning.survey import Survey
@@ -144,19 +144,19 @@ def ids_of(
     survey: Survey,
     config: ContinuityConfig,
     lineage: Lineage | None = None,
-) -> Ids:
-    """Return the ids of a rule's clusters; matched clusters keep the previous run's ids."""
+) -> tuple[np.ndarray, int]:
+    """Return the ids (k,) of a rule's clusters, and the next unused id; matched ones are kept."""
     run = steps.run
     if not run.has(PREVIOUS + RULE):
         if lineage is not None:
             with suppress(OutputPermissionError):  # a later run claims ids above its own
                 lineage.claim(rule.n_clusters, 0)
-        return Ids.first(rule.n_clusters)
+        return np.arange(rule.n_clusters, dtype=np.int32), rule.n_clusters
     with steps.progress.phase("match"):
         if not run.has(LINEAGE):
             _write_lineage(run, rule, survey, config, lineage)
         found = run.read(LINEAGE)
-    return Ids(found.arrays["ids"], found.facts["next_id"])
+    return found.arrays["ids"], found.facts["next_id"]
 
 
 def _write_lineage(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,6 @@ from distsvc.storage.rows.features import (
     Numeric,
     TextNumber,
     Time,
-    Unit,
     Vector,
     groups_of,
     placed,
@@ -44,13 +43,24 @@ def columns_part(
     """Return the kind of each column, and its values by cluster in the table's own units."""
     sizes = labelled.counts.sizes.sum(axis=1)
     order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][: PAGE_LIMITS.clusters]
-    contents = labelled.contents
+    contents, units = labelled.contents, units_of(table.features, table.types)
+    fill = preparation.scaling.fill if job.missing == "median" else None
     descriptions = _descriptions(table, preparation, job)
-    units = units_of(table.features, table.types)
-    parts = [
-        _feature_part(feature, places, kind, units, contents, rows, order, preparation, job)
-        for (feature, places), kind in zip(placed(table.features), descriptions, strict=True)
-    ]
+    parts = []
+    for (feature, places), kind in zip(placed(table.features), descriptions, strict=True):
+        absent = contents.missing[:, places.start]
+        own = vars(kind) | {"missing": int(absent.sum()), "unit": units.get(feature.column, "")}
+        if absent.any():
+            own["absent"] = absent[order].tolist()
+            own["filled"] = None if fill is None else float(fill[places.start])
+        fields: dict[str, Any] = {}
+        if feature.column in contents.rows:
+            names = next(c.names for c in contents.features if c.column == feature.column)
+            fields = _shares(names, contents.rows[feature.column], order)
+        elif not (isinstance(feature, Vector) and feature.width > 1):
+            digits = 12 if own["unit"] else 6  # a year of seconds since 1970 has the same 6 digits
+            fields = number_fields(rows.raw[:, places.start], rows.labels, order, digits)
+        parts.append(ColumnPart(column=groups_of([feature])[0][0], **own, **fields))
     parts += _compared_parts(table, contents, order)
     shown = {part.column for part in parts}
     parts += [
@@ -100,58 +110,19 @@ def plain_description(feature: Feature, scale: str, reason: str) -> ColumnDescri
     return ColumnDescription("number", scale, reason)
 
 
-def _feature_part(
-    feature: Feature,
-    places: slice,
-    kind: ColumnDescription,
-    units: Mapping[str, Unit],
-    contents: ClusterContents,
-    rows: PilotRows,
-    order: np.ndarray,
-    preparation: Preparation,
-    job: Job,
-) -> ColumnPart:
-    first = places.start
-    absent = contents.missing[:, first]
-    own: dict[str, Any] = {
-        "column": groups_of([feature])[0][0],
-        "kind": kind.kind,
-        "scale": kind.scale,
-        "reason": kind.reason,
-        "missing": int(absent.sum()),
-        "unit": units.get(feature.column, ""),
-    }
-    if absent.any():
-        own["absent"] = absent[order].tolist()
-        if job.missing == "median":
-            own["filled"] = float(preparation.scaling.fill[first])
-    if feature.column in contents.rows:
-        names = next(c.names for c in contents.features if c.column == feature.column)
-        return ColumnPart(**own, **_shares(names, contents.rows[feature.column], order))
-    if isinstance(feature, Vector) and feature.width > 1:
-        return ColumnPart(**own)
-    digits = 12 if own["unit"] else 6  # a year of seconds since 1970 has the same 6 digits
-    return ColumnPart(**own, **number_fields(rows.raw[:, first], rows.labels, order, digits))
-
-
 def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) -> list[ColumnPart]:
     """Return the parts of columns that are not features."""
     names = {counted.column: counted.names for counted in contents.compared}
     found = []
     for j, feature in enumerate(table.compared):
-        column = feature.column
-        own: dict[str, Any] = {
-            "column": column,
-            "reason": table.left_out.get(column, ""),
-            "feature": False,
-        }
+        column, kind = feature.column, "category"
         if column in names:
             fields = _shares(names[column], contents.rows[column], order)
-            found.append(ColumnPart(**own, kind="category", **fields))
         else:
-            fields = number_fields(contents.sample[:, j], contents.labels, order)
-            if fields:
-                found.append(ColumnPart(**own, kind="number", **fields))
+            kind, fields = "number", number_fields(contents.sample[:, j], contents.labels, order)
+        if fields:
+            why = table.left_out.get(column, "")
+            found.append(ColumnPart(column=column, kind=kind, reason=why, feature=False, **fields))
     return found
 
 
@@ -280,10 +251,6 @@ class SeparatingColumn:
         return note
 
 
-MIN_COMPARED = 4
-"""Minimum number of features for which columns of numbers are compared."""
-
-
 def separating_columns(
     rows: PilotRows, features: Sequence[Feature], ids: np.ndarray, preparation: Preparation
 ) -> list[SeparatingColumn]:
@@ -305,7 +272,7 @@ def separating_columns(
         if usual is not None:
             known = (usual[:, None] >= 0) & (usual >= 0)
             differ, most_rest = known & (usual[:, None] != usual), 2.0
-        elif len(features) >= MIN_COMPARED and own.stop == own.start + 1:
+        elif len(features) >= 4 and own.stop == own.start + 1:  # numbers, in wider tables only
             differ, most_rest = _ranges_differ(rows, clusters, own.start), 1.0
         else:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,8 +11,7 @@ from distsvc.job.config import Job
 from distsvc.models.graph.plane import telling_plane
 from distsvc.models.rows.principal_components import principal_components
 from distsvc.models.rows.threads import one_thread
-from distsvc.models.rules.profiles import ClusterProfile, profiles
-from distsvc.models.rules.reasons import Typical
+from distsvc.models.rules.profiles import profiles
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import (
@@ -31,7 +30,8 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import Pilot, numbers_of
 from distsvc.run.reporting.columns import columns_part
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.rows.features import Feature, Unit, Vector, placed, units_of
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.features import Feature, Vector, placed, units_of
 
 
 def explanation_parts(
@@ -39,11 +39,8 @@ def explanation_parts(
 ) -> ExplainedParts:
     """Return the parts of the report that explain an answer."""
     preparation, table = Preparation.read(run), run.plan.table
-    typical, levels = labelled.labeller.typical, labelled.contents.features
     parts: ExplainedParts = {
-        "profiles": profiles_part(
-            rows, table.features, levels, typical, labelled.row_ids, table.types
-        ),
+        "profiles": profiles_part(rows, table, labelled),
         "columns": columns_part(table, preparation, job, labelled, rows),
     }
     for one in labelled.optional:
@@ -51,23 +48,39 @@ def explanation_parts(
     return parts
 
 
-def profiles_part(
-    rows: PilotRows,
-    features: Sequence[Feature],
-    levels: Sequence[CountedLevels],
-    typical: Typical,
-    ids: Mapping[int, str],
-    types: Sequence[str],
-) -> ProfilesPart | None:
+def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> ProfilesPart | None:
     """Return profiles of the clusters of the labelled pilot; None for a single cluster."""
-    columns, raw, one_hot = _profile_columns(rows, features, levels)
+    columns, raw, one_hot = _profile_columns(rows, table.features, labelled.contents.features)
+    typical = labelled.labeller.typical
     usual = rows.scores >= typical.least
     found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, one_hot)
     if not found:
         return None
-    values = {k for group in one_hot for k in range(group.start, group.stop)}
-    units = units_of(features, types) if types else {}
-    parts = [_part(one, columns, rows.numbers, ids, raw, values, units) for one in found]
+    indicators = {k for group in one_hot for k in range(group.start, group.stop)}
+    units = units_of(table.features, table.types) if table.types else {}
+    parts = []
+    for profile in found:
+        named = [
+            ProfileColumn(
+                column=columns[one.place],
+                apart=one.apart,
+                low=one.low if np.isfinite(one.low) else None,
+                high=one.high if np.isfinite(one.high) else None,
+                inside=_spread(one.inside),
+                outside=_spread(one.outside),
+                present=one.low > 0.0 if one.place in indicators else None,
+                unit="" if one.place in indicators else units.get(columns[one.place], ""),
+            )
+            for one in profile.columns
+        ]
+        places, numbers = [one.place for one in profile.columns], rows.numbers[profile.typical]
+        examples = [
+            TypicalRow(row=row, id=labelled.row_ids.get(row), values=raw[i, places].tolist())
+            for i, row in zip(profile.typical, numbers.tolist(), strict=True)
+        ]
+        parts.append(
+            ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=examples)
+        )
     return ProfilesPart(rows=len(raw), clusters=parts)
 
 
@@ -110,36 +123,6 @@ def components(Z: np.ndarray) -> np.ndarray:
     axes = principal_components(centred)[:, : PAGE_LIMITS.vector_components]
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     return centred @ (axes * signs)
-
-
-def _part(
-    profile: ClusterProfile,
-    columns: Sequence[str],
-    numbers: np.ndarray,
-    ids: Mapping[int, str],
-    raw: np.ndarray,
-    one_hot: set[int],
-    units: Mapping[str, Unit],
-) -> ProfilePart:
-    named = [
-        ProfileColumn(
-            column=columns[one.place],
-            apart=one.apart,
-            low=one.low if np.isfinite(one.low) else None,
-            high=one.high if np.isfinite(one.high) else None,
-            inside=_spread(one.inside),
-            outside=_spread(one.outside),
-            present=one.low > 0.0 if one.place in one_hot else None,
-            unit="" if one.place in one_hot else units.get(columns[one.place], ""),
-        )
-        for one in profile.columns
-    ]
-    places = [one.place for one in profile.columns]
-    typical = [
-        TypicalRow(row=row, id=ids.get(row), values=raw[i, places].tolist())
-        for i, row in zip(profile.typical, numbers[profile.typical].tolist(), strict=True)
-    ]
-    return ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
 
 
 def _spread(found: np.ndarray) -> Spread:

@@ -95,7 +95,7 @@ def write_report(
             write_text(path, page_of(report.with_phases(progress.phases)))
     report = report.with_phases(progress.phases)
     with place.created(REPORT) as path:
-        write_json(path, report.dumped())
+        write_json(path, report.model_dump())
     with place.created(CLUSTERS_FILE) as path:
         write_content(path, clusters_file(report, job.job.run_date or report.finished[:10]))
     return report
@@ -138,7 +138,7 @@ def rename_clusters(output: Output, job: Job) -> Report:
         output.revise(
             {
                 PAGE: page_of(report),
-                REPORT: json_bytes(report.dumped()),
+                REPORT: json_bytes(report.model_dump()),
                 CLUSTERS_FILE: clusters_file(report, read_manifest(output.store).run_date),
             }
         )

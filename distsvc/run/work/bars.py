@@ -44,6 +44,7 @@ class WholeBar:
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
+        self.handler = AboveBar(self.console)
         self._shown = ExitStack()
         cut = Column(no_wrap=True, overflow="ellipsis")
         self._bars = Progress(
@@ -73,10 +74,6 @@ class WholeBar:
         if left is not None:
             words.append(f"{datetime.timedelta(seconds=math.ceil(left))} left")
         self._bars.update(self._bar, completed=at, pace=", ".join(words))
-
-    def above(self) -> logging.Handler:
-        """Return a handler that prints above the bar."""
-        return AboveBar(self.console)
 
     def close(self) -> None:
         """Remove the bar."""

@@ -38,9 +38,6 @@ from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import STORED
 
-MAX_CACHED_RESULTS = 128
-"""Maximum number of results that a process keeps in memory."""
-
 _ATTEMPT = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 PLAN, STAGING = "plan.json", "staging"
 
@@ -279,7 +276,7 @@ def _large(address: str, name: str) -> dict[str, int]:
         return _content(found, "large") if found else {}
 
 
-@lru_cache(maxsize=MAX_CACHED_RESULTS)
+@lru_cache(maxsize=128)
 def _result(address: str, name: str) -> Result:
     return RunDirectory(address).load(name)
 

@@ -125,13 +125,10 @@ class Steps:
         return workers_of(self.client)
 
     def map(self, phase: Phase, n: int | None = None) -> Iterator[Result]:
-        """Do the missing numbers of a phase: all partitions, or the numbers below n.
+        """Do the missing numbers of a phase (all partitions, or below n); yield results in order.
 
-        Yields the results in the order of their numbers, each as soon as it and all before it are
-        written. The work starts with the first `next`, and ends only if all results are read: use
-        `do` if no results are needed.
-
-        Errors as in `fan_out`; `LostWorkError` if the disk or the store lost a result.
+        The work starts with the first `next`, and ends only if all results are read: use `do` if no
+        results are needed. Errors as in `fan_out`; `LostWorkError` if a result is lost.
         """
         for number in self._numbers(phase, n):
             yield self.run.load(phase.result(number))

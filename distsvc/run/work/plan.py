@@ -29,7 +29,7 @@ from distsvc.storage.rows.features import (
     Uncounted,
     placed,
 )
-from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
+from distsvc.storage.rows.usable import select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import ValueCounts
 
@@ -115,10 +115,6 @@ class Plan:
         shown, features = self.table.shown, self.table.features
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
             yield select_rows(block, usable_rows(block, shown, features, self.missing, self.unit))
-
-    def unusable(self, block: Block, row: int, column: int) -> DataError:
-        """Return the error for a value of a block that can't be used."""
-        return infinite_value_error(block, row, column, self.table.shown, self.table.features)
 
 
 STORED_PLAN = TypeAdapter(Plan)

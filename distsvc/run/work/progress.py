@@ -203,9 +203,6 @@ LOG = logging.getLogger("distsvc")
 
 Fields = Mapping[str, Any]
 
-VERBOSE_EVENTS = {"warning", "went on", "outer step"}
-"""Events that text output shows with --verbose only; JSON has all events."""
-
 
 class JsonLines(logging.Formatter):
     """Formats a record as JSON: time, event, fields, traceback of an error."""
@@ -240,7 +237,7 @@ class Sentences(logging.Formatter):
 
 def event_handler(display: Display, bar: WholeBar | None) -> logging.Handler:
     """Return the handler that prints events, above the bar if there is one."""
-    handler = logging.StreamHandler() if bar is None else bar.above()
+    handler = logging.StreamHandler() if bar is None else bar.handler
     if display.log_format == "json":
         handler.setFormatter(JsonLines())
         return handler
@@ -290,7 +287,7 @@ def needs_verbose(event: str, fields: Fields) -> bool:
     """Return True if an event is shown with --verbose only, such as the end of a brief phase."""
     brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < 1.0
     passed = event == "check" and fields.get("state") == "passed"
-    return brief or passed or event in VERBOSE_EVENTS
+    return brief or passed or event in ("warning", "went on", "outer step")
 
 
 def sentence(event: str, fields: Fields) -> str:

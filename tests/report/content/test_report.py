@@ -62,15 +62,15 @@ def test_json_parsed_and_dumped_again_is_equal(name):
         for row in content["clusters"]:
             row.setdefault("outliers", 0)
     before = copy.deepcopy(content)
-    assert typed(content).dumped() == content == before
-    again = json.loads(json.dumps(typed(content).dumped(), allow_nan=False))
+    assert typed(content).model_dump() == content == before
+    again = json.loads(json.dumps(typed(content).model_dump(), allow_nan=False))
     assert again == content
     assert typed(again) == typed(content)
 
 
 def test_keys_keep_their_order():
     content = REPORTS["components"]
-    report = typed(content).dumped()
+    report = typed(content).model_dump()
     assert list(report)[-5:] == ["warnings", "sample", "indices", "checks", "phases"]
     assert list(report["sample"]) == [
         "kind", "axes", "explained", "beyond", "label", "outlier", "x", "y",
@@ -78,7 +78,7 @@ def test_keys_keep_their_order():
 
 
 def test_missing_optional_parts_have_no_key():
-    report = typed(make_report()).dumped()
+    report = typed(make_report()).model_dump()
     assert {"picture", "tree", "levels", "reasons", "profiles"} & set(report) == set()
     assert set(report["outliers"]) == {"rows", "share"}
     assert set(report["score_histogram"]) == {"edges", "counts"}
@@ -107,7 +107,7 @@ def test_default_values_have_no_key_even_if_given():
     }  # fmt: skip
     content = make_report()
     parts = {"picture": None, "tree": None, "levels": None, "reasons": None, "indices": None}
-    assert set(parts) & set(typed(content | parts).dumped()) == set()
+    assert set(parts) & set(typed(content | parts).model_dump()) == set()
 
 
 @pytest.mark.parametrize(

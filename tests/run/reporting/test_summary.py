@@ -26,7 +26,7 @@ from tests.small_runs import MODELS, small_job, three_clusters, write_table
 def test_the_report_agrees_with_the_labels(blob_run):
     out, report = blob_run
     read = json.loads((out / "report.json").read_text())
-    assert report.with_phases(report.phases[:-1]).dumped() == read
+    assert report.with_phases(report.phases[:-1]).model_dump() == read
     assert report.phases[-1].name == "publish"
     assert report.input.n_rows == report.input.n_rows_read == N
     assert report.input.columns == ["x", "y"]

@@ -56,19 +56,10 @@ def fan_out(
     """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
 
     Tasks write their results to files, and return the number of rows processed. They start in
-    order, and none starts after a `DistsvcError`. After any other error a task is repeated once,
-    alone and last, because another task may have killed its worker.
-
-    Raises
-    ------
-    DistsvcError
-        Raised by a task; if by several, the error of the lowest number.
-    PartitionFailedError
-        A task failed twice.
-    TemporaryError
-        The scheduler is lost or silent, no worker has run for `Patience.work`, or a disk or store
-        failed twice.
-
+    order, and none starts after a `DistsvcError`, of which that of the lowest number is raised.
+    After any other error a task is repeated once, alone and last, because another task may have
+    killed its worker. `PartitionFailedError` if it fails twice; `TemporaryError` if the cluster is
+    lost or silent, or a disk or store failed twice.
     """
 
     def attempts(numbers: list[int]) -> Iterator[TaskOutcome]:
@@ -87,9 +78,15 @@ def fan_out(
         [outcome] = attempts([number])
         if outcome.error is not None:
             _raise_or_log(outcome, 2, meter)
-            what = f"{meter.name}: partition {number} failed twice: {_why(outcome.error)}"
-            away = isinstance(classify_error(outcome.error), TemporaryError)
-            raise (TemporaryError if away else PartitionFailedError)(what) from outcome.error
+            name, error = type(outcome.error).__name__, outcome.error
+            what = f"{meter.name}: partition {number} failed twice: {name}: {error}"
+            if name == "KilledWorker":
+                what += (
+                    " The usual cause is too little memory: raise the workers' memory limit, or "
+                    "lower cluster.partition_rows or cluster.block_rows"
+                )
+            away = isinstance(classify_error(error), TemporaryError)
+            raise (TemporaryError if away else PartitionFailedError)(what) from error
         meter.event("task repeated", partition=number, worker=outcome.worker, attempt=2)
         yield _finished(outcome, 2, meter)
 
@@ -108,16 +105,6 @@ def _raise_or_log(outcome: TaskOutcome, attempt: int, meter: Meter) -> None:
     what, worker = f"{type(error).__name__}: {error}", outcome.worker
     where = {"partition": number, "worker": worker, "attempt": attempt}
     meter.event("task failed", error, **where, error=what)
-
-
-def _why(error: BaseException) -> str:
-    what = f"{type(error).__name__}: {error}"
-    if type(error).__name__ == "KilledWorker":
-        what += (
-            " The usual cause is too little memory: raise the workers' memory limit, or lower"
-            " cluster.partition_rows or cluster.block_rows"
-        )
-    return what
 
 
 def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[TaskOutcome]:
