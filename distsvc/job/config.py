@@ -145,14 +145,9 @@ class InputConfig(_Section):
         return path if isinstance(path, str) else list(path)
 
 
-def _words(value: object) -> object:
-    """Return the words of a command, which can be a single text."""
-    return shlex.split(value) if isinstance(value, str) else value
-
-
 Command = Annotated[
     tuple[Text, ...],
-    BeforeValidator(_words),
+    BeforeValidator(lambda value: shlex.split(value) if isinstance(value, str) else value),
     Field(strict=False, min_length=1, max_length=1000, exclude=True),
 ]
 """A command with arguments; it may contain secrets, so it is not published."""
@@ -213,11 +208,6 @@ BINARY, CATEGORY = "binary", "category"
 _SCALED = ("continuous", "rounded", "count", "share", "zero-inflated")
 
 
-def _kind(value: object) -> object:
-    """Return a column's kind as a table; a single word is the table's `kind`."""
-    return {"kind": value} if isinstance(value, str) else value
-
-
 class ColumnKind(_Section):
     """A key of ``[columns]``: kind and scale of a column."""
 
@@ -239,7 +229,12 @@ class ColumnKind(_Section):
         return self
 
 
-Kinds = dict[Text, Annotated[ColumnKind, BeforeValidator(_kind)]]
+Kinds = dict[
+    Text,
+    Annotated[
+        ColumnKind, BeforeValidator(lambda kind: {"kind": kind} if isinstance(kind, str) else kind)
+    ],
+]
 
 Rows = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 

@@ -35,9 +35,6 @@ DATED = ("input", "continuity", "output")
 """Sections with texts in which the day of a run is filled in."""
 
 PREVIOUS_KEY = "continuity.previous"
-RANGED_KEYS = ("input.path", PREVIOUS_KEY)
-"""Keys whose texts may contain a range of days."""
-
 EARLIER_NIGHTS = 31
 """Maximum number of nights tried as the previous run, the one in the job included."""
 
@@ -56,25 +53,12 @@ FREE_SECTIONS = ("columns", "names")
 
 
 def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None) -> Job:
-    """Read a job file.
+    """Read a job file, and override its keys by `settings`, ``section.key=value`` strings.
 
-    Parameters
-    ----------
-    path
-        The TOML file.
-    settings
-        ``section.key=value`` strings that override the file; a value is TOML, or else a string.
-    run_date
-        ``YYYY-MM-DD`` in place of ``{run_date}`` in ``[input]``, ``[continuity]`` and ``[output]``
-        (`distsvc.job.dates`). Today by default.
-
-    Raises
-    ------
-    InputNotFoundError
-        The file does not exist.
-    JobFileError
-        The file is not TOML, or a key is unknown, missing or has a value that is not allowed.
-
+    A value is TOML, or else a string. `run_date` (YYYY-MM-DD, today by default) replaces
+    ``{run_date}`` in ``[input]``, ``[continuity]`` and ``[output]`` (`distsvc.job.dates`).
+    `InputNotFoundError` if the file does not exist, `JobFileError` if it is not TOML, or a key is
+    unknown, missing or has a value that is not allowed.
     """
     content = override(read_job(path), settings)
     return parse_job(content, source=str(path), run_date=run_date)
@@ -137,9 +121,7 @@ def parse_job(content: Sections, source: str = "job", run_date: str | None = Non
 
 def _renamed(content: Sections, source: str) -> Sections:
     """Return a copy of sections with the present names of keys."""
-    found: Sections = {}
-    for section, of in content.items():
-        found[section] = dict(of) if isinstance(of, dict) else of
+    found = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     for (section, old), name in RENAMED.items():
         table = found.get(section)
         if isinstance(table, dict) and old in table:
@@ -281,7 +263,7 @@ def _dated(name: str, value: object, day: datetime.date) -> object:
         days = [day - datetime.timedelta(before) for before in range(nights)]
         earlier = (one for before in days for one in fill_each_date(value, before)[::-1])
         return list(dict.fromkeys(earlier))
-    found = fill_each_date(value, day) if name in RANGED_KEYS else [fill_date(value, day)]
+    found = fill_each_date(value, day) if name == "input.path" else [fill_date(value, day)]
     return found[0] if len(found) == 1 else found
 
 

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from distsvc.monitoring.openlineage import Events
     from distsvc.report.content.report import Report
 
-SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
-"""Prefixes of the environment variables that configure OpenLineage."""
-
 
 class Announcer:
     """Announces the start and the outcome of a run, even of a failed one.
@@ -111,7 +108,8 @@ def lineage_is_wanted() -> bool:
     """Return True if OpenLineage is configured by environment variables."""
     if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
-    return any(value and name.startswith(SWITCHES) for name, value in os.environ.items())
+    prefixes = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
+    return any(value and name.startswith(prefixes) for name, value in os.environ.items())
 
 
 def warn(text: str) -> None:
@@ -189,8 +187,6 @@ def environment_of(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str
 PREFIX, JOB = "distsvc_", "job"
 LAST_SUCCESS = "last_success_timestamp_seconds"
 LAST_CHECK = "last_check_timestamp_seconds"
-LASTING_METRICS = (LAST_SUCCESS, LAST_CHECK)
-"""Metrics that keep the file's value if the run does not set them."""
 
 METRICS = {
     LAST_SUCCESS: "Unix time at which a run last ended with a published result.",
@@ -306,26 +302,21 @@ def _report_values(report: Report) -> Values:
         "failed_checks": len(report.failed),
         "warned_checks": sum(check.state == "warned" for check in report.checks),
     }
-    measured = {name: value for name, value in found.items() if value is not None}
-    return measured | _check_values(report)
-
-
-def _check_values(report: Report) -> Values:
-    """Return the values and limits of the checks that were measured."""
-    found: dict[str, dict[str, float]] = {}
+    measured: Values = {name: value for name, value in found.items() if value is not None}
+    checks: dict[str, dict[str, float]] = {"check_found": {}, "check_least": {}, "check_most": {}}
     for check in report.checks:
         if check.found is None:
             continue
-        found.setdefault("check_found", {})[check.name] = check.found
+        checks["check_found"][check.name] = check.found
         if check.side in ("at least", "between"):
-            found.setdefault("check_least", {})[check.name] = check.limit[0]
+            checks["check_least"][check.name] = check.limit[0]
         if check.side in ("at most", "between"):
-            found.setdefault("check_most", {})[check.name] = check.limit[-1]
-    return {**found}
+            checks["check_most"][check.name] = check.limit[-1]
+    return measured | {name: values for name, values in checks.items() if values}
 
 
 def _last_times(path: Path) -> dict[str, Values]:
-    """Return the `LASTING_METRICS` of each job in a file; nothing if the file is damaged."""
+    """Return the times of success and check of each job in a file, if it is not damaged."""
     from prometheus_client.parser import text_string_to_metric_families
 
     try:
@@ -336,6 +327,10 @@ def _last_times(path: Path) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for sample in samples:
         name = sample.name.removeprefix(PREFIX)
-        if name in LASTING_METRICS and JOB in sample.labels and math.isfinite(sample.value):
+        if (
+            name in (LAST_SUCCESS, LAST_CHECK)
+            and JOB in sample.labels
+            and math.isfinite(sample.value)
+        ):
             found.setdefault(sample.labels[JOB], {})[name] = sample.value
     return found

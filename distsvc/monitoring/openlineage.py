@@ -30,7 +30,6 @@ from distsvc.errors.faults import named
 from distsvc.errors.urls import lake_url, links
 from distsvc.job.config import Job
 from distsvc.monitoring.outcome import RunOutcome
-from distsvc.report.content.parts import CheckPart
 from distsvc.report.content.report import Report
 
 SEND_TIMEOUT_S = 3.0
@@ -143,21 +142,21 @@ def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
     checks = [c for c in report.checks if c.state != "not measured"] if report else []
     if checks:
         facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
-            assertions=[_assertion(check) for check in checks], producer=PRODUCER
+            assertions=[
+                data_quality_assertions_dataset.Assertion(
+                    assertion=check.name,
+                    success=check.state == "passed",
+                    severity=check.level,
+                    description=check.words,
+                    expected=" to ".join(f"{one:g}" for one in check.limit),
+                    actual=f"{check.found:g}",
+                )
+                for check in checks
+            ],
+            producer=PRODUCER,
         )
         found[0].inputFacets = {"dataQualityAssertions": facet}
     return found
-
-
-def _assertion(check: CheckPart) -> data_quality_assertions_dataset.Assertion:
-    return data_quality_assertions_dataset.Assertion(
-        assertion=check.name,
-        success=check.state == "passed",
-        severity=check.level,
-        description=check.words,
-        expected=" to ".join(f"{one:g}" for one in check.limit),
-        actual=f"{check.found:g}",
-    )
 
 
 def _outputs(job: Job, outcome: RunOutcome | None) -> list[ol.OutputDataset]:
