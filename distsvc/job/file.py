@@ -66,7 +66,18 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
 
 def read_job(path: str | Path) -> Sections:
     """Return the sections of a job file; its stem is the default ``job.name``."""
-    content = _parse_toml(_read_text(path), str(path))
+    name = bare_url(str(path))
+    try:
+        with open(path, "rb") as stream:
+            found = stream.read(MAX_FILE_BYTES + 1)
+        if len(found) > MAX_FILE_BYTES:
+            raise ValueError(f"expected at most {MAX_FILE_BYTES} bytes, found more")
+        text = found.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputNotFoundError(f"job file {name} does not exist") from None
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path, or no UTF-8
+        raise JobFileError(f"job file {name} can't be read: {error}") from None
+    content = _parse_toml(text, str(path))
     job = content.get("job", {})
     if isinstance(job, dict):
         content["job"] = {"name": Path(path).stem or "job"} | job
@@ -150,19 +161,6 @@ def cluster_settings(settings: tuple[str, ...]) -> Section:
     if others:
         raise JobFileError(f"--set expects cluster.key=value here, found section {others.pop()!r}")
     return dict(content["cluster"])
-
-
-def _read_text(path: str | Path) -> str:
-    try:
-        with open(path, "rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise ValueError(f"expected at most {MAX_FILE_BYTES} bytes, found more")
-        return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputNotFoundError(f"job file {bare_url(str(path))} does not exist") from None
-    except (OSError, ValueError) as error:  # ValueError: NUL in the path, or no UTF-8
-        raise JobFileError(f"job file {bare_url(str(path))} can't be read: {error}") from None
 
 
 def _parse_toml(text: str, source: str) -> Sections:

@@ -51,7 +51,10 @@ class Announcer:
     def start(self, job: Job) -> None:
         """Announce that a run of the job begins."""
         self._job = job
-        if lineage_is_wanted():
+        disabled = os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true"
+        prefixes = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
+        given = any(value and name.startswith(prefixes) for name, value in os.environ.items())
+        if given and not disabled:
             try:
                 from distsvc.monitoring.openlineage import Events
 
@@ -102,14 +105,6 @@ class Announcer:
         with suppress(DistsvcError, OSError):
             found["candidates"] = len(Output(self._job.output.path).candidates())
         return found
-
-
-def lineage_is_wanted() -> bool:
-    """Return True if OpenLineage is configured by environment variables."""
-    if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
-        return False
-    prefixes = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
-    return any(value and name.startswith(prefixes) for name, value in os.environ.items())
 
 
 def warn(text: str) -> None:

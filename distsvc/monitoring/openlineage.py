@@ -30,7 +30,6 @@ from distsvc.errors.faults import named
 from distsvc.errors.urls import lake_url, links
 from distsvc.job.config import Job
 from distsvc.monitoring.outcome import RunOutcome
-from distsvc.report.content.report import Report
 
 SEND_TIMEOUT_S = 3.0
 """Maximum time for sending events after the end of a run, in seconds."""
@@ -82,16 +81,32 @@ class Events:
             self._wrong = self._wrong or named(error)
 
     def _event(self, state: ol.RunState, outcome: RunOutcome | None = None) -> ol.RunEvent:
+        job, facets = self._job.job, dict[str, RunFacet]()
+        if job.run_date is not None:
+            day = datetime.datetime.fromisoformat(job.run_date).replace(tzinfo=datetime.UTC)
+            facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(
+                nominalStartTime=day.isoformat(),
+                nominalEndTime=(day + datetime.timedelta(1)).isoformat(),
+                producer=PRODUCER,
+            )
+        if outcome is not None and outcome.error:
+            facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+                message=outcome.error, programmingLanguage="python", producer=PRODUCER
+            )
+        output = ol.OutputDataset(*dataset_name(self._job.output.path))
+        if outcome is not None and outcome.published and outcome.report is not None:
+            facet = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+                rowCount=outcome.report.input.n_rows, producer=PRODUCER
+            )
+            output.outputFacets = {"outputStatistics": facet}
+        namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or "distsvc"
         return ol.RunEvent(
             eventType=state,
             eventTime=datetime.datetime.now(datetime.UTC).isoformat(),
-            run=ol.Run(runId=self._run_id, facets=_run_facets(self._job, outcome)),
-            job=ol.Job(
-                namespace=os.environ.get("OPENLINEAGE_NAMESPACE") or "distsvc",
-                name=self._job.job.name,
-            ),
+            run=ol.Run(runId=self._run_id, facets=facets),
+            job=ol.Job(namespace=namespace, name=job.name),
             inputs=_inputs(self._job, outcome),
-            outputs=_outputs(self._job, outcome),
+            outputs=[output],
             producer=PRODUCER,
         )
 
@@ -119,22 +134,6 @@ def dataset_name(path: str) -> tuple[str, str]:
     ) or "/"
 
 
-def _run_facets(job: Job, outcome: RunOutcome | None) -> dict[str, RunFacet]:
-    facets: dict[str, RunFacet] = {}
-    if job.job.run_date is not None:
-        day = datetime.datetime.fromisoformat(job.job.run_date).replace(tzinfo=datetime.UTC)
-        facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(
-            nominalStartTime=day.isoformat(),
-            nominalEndTime=(day + datetime.timedelta(1)).isoformat(),
-            producer=PRODUCER,
-        )
-    if outcome is not None and outcome.error:
-        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
-            message=outcome.error, programmingLanguage="python", producer=PRODUCER
-        )
-    return facets
-
-
 def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
     """Return the input's datasets; the first has the checks that were measured."""
     found = [ol.InputDataset(*dataset_name(path)) for path in job.input.paths]
@@ -157,14 +156,3 @@ def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
         )
         found[0].inputFacets = {"dataQualityAssertions": facet}
     return found
-
-
-def _outputs(job: Job, outcome: RunOutcome | None) -> list[ol.OutputDataset]:
-    dataset = ol.OutputDataset(*dataset_name(job.output.path))
-    report: Report | None = outcome.report if outcome and outcome.published else None
-    if report is not None:
-        facet = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-            rowCount=report.input.n_rows, producer=PRODUCER
-        )
-        dataset.outputFacets = {"outputStatistics": facet}
-    return [dataset]

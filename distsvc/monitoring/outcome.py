@@ -23,15 +23,15 @@ class RunOutcome:
     """The outcome of a run."""
 
     exit_code: int
-    error: str  # in one line and without secrets
-    report: Report | None  # also of a result that a check holds back
-    published: bool  # by this run or an earlier one
+    error: str  # one line without secrets, or empty
+    report: Report | None  # the result's, also if a check holds it back
+    published: bool  # now or by an earlier run
     ended: float  # Unix time
     seconds: float
     run_date: str | None = None  # ``YYYY-MM-DD``
     candidates: int | None = None  # results held back at the output, if known
-    page: str = ""  # of a result that is held back
-    reason: Reason | None = None  # kind of a failure
+    page: str = ""  # the page of a held result
+    reason: Reason | None = None  # kind of failure
 
     @classmethod
     def of(cls, error: BaseException | None, report: Report | None, seconds: float) -> RunOutcome:

@@ -298,11 +298,19 @@ def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature])
         return []
     numbers = {feature.column for feature in features if isinstance(feature, Numeric)}
     as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
-    named = [f"{name} ({_range_words(column)})" for name, column in found.items()]
-    return [
-        f"extreme values decide the scale of {truncated(named, MAX_NAMED)}: use "
-        f"{_advice(as_log, len(found))}"
-    ]
+    named = []
+    for name, column in found.items():
+        bulk = f"between {column.low:,.6g} and {column.high:,.6g}"
+        bulk = f"{column.low:,.6g}" if column.low == column.high else bulk
+        rows = f"95 % of the rows {bulk}, the farthest {column.farthest:,.6g}"
+        named.append(f"{name} ({rows})")
+    advice = "preprocess.scale = 'robust'"
+    if as_log:
+        few = [*map(repr, as_log[:MAX_NAMED]), *(["..."] if len(as_log) > MAX_NAMED else [])]
+        log = f"preprocess.log = [{', '.join(few)}]"
+        in_all = len(as_log) == len(found)
+        advice = f"{log}, or {advice}" if in_all else f"{advice}, or for some columns {log}"
+    return [f"extreme values decide the scale of {truncated(named, MAX_NAMED)}: use {advice}"]
 
 
 def dominant_column_notes(
@@ -367,21 +375,3 @@ def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[i
 def _number(value: float) -> str:
     """Return a number as it is written in a job file."""
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-def _range_words(column: ColumnSpread) -> str:
-    bulk = (
-        f"{column.low:,.6g}"
-        if column.low == column.high
-        else f"between {column.low:,.6g} and {column.high:,.6g}"
-    )
-    return f"95 % of the rows {bulk}, the farthest {column.farthest:,.6g}"
-
-
-def _advice(as_log: list[str], n: int) -> str:
-    robust = "preprocess.scale = 'robust'"
-    if not as_log:
-        return robust
-    few = [*map(repr, as_log[:MAX_NAMED]), *(["..."] if len(as_log) > MAX_NAMED else [])]
-    log = f"preprocess.log = [{', '.join(few)}]"
-    return f"{log}, or {robust}" if len(as_log) == n else f"{robust}, or for some columns {log}"

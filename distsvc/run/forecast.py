@@ -59,12 +59,14 @@ class Forecast:
     columns: int
     partitions: int
     tasks: int
-    sample_rows: int  # about so many rows are learned from
-    bytes_read: int | None  # by all readings of the table, if known
+    sample_rows: int  # approximate rows to learn from
+    bytes_read: int | None  # bytes of all readings, if known
     bytes_written: int  # labels and work folder, before compression
     memory: Memory
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase; empty if the trial failed
-    because: str = ""  # the reason
+    seconds: dict[str, float] = field(
+        default_factory=dict
+    )  # seconds by phase; empty if the trial failed
+    because: str = ""  # reason of the failure
     waits_for: str = ""  # the missing part of an input that is not ready
 
     def dumped(self) -> dict[str, object]:

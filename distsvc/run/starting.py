@@ -65,14 +65,14 @@ from distsvc.storage.tables.sources import check_ready
 class RunContext:
     """The parts of a run that are opened once and passed to all its steps."""
 
-    job: Job  # with the previous model's preprocessing unless it refits
+    job: Job  # preprocessing of the previous model, unless it refits
     run: RunDirectory
     output: Output
     digest: str  # SHA-256 of the job
     inputs: str  # SHA-256 of the table
     algorithm: AlgorithmJob
     previous: Previous | None  # the published run that is continued
-    lineage: Lineage | None  # of a job that names a previous run
+    lineage: Lineage | None  # None if the job names no previous run
     notes: list[str]  # warnings about the run that is replaced
 
 
@@ -187,8 +187,8 @@ class Request:
     output: Output
     digest: str  # SHA-256 of the job and the previous model
     alternative: str = ""  # another digest under which the run may be published
-    columns: tuple[str, ...] = ()  # of the previous run, which stay features by default
-    continued: ContinuedRun | None = None  # the run with the previous model
+    columns: tuple[str, ...] = ()  # features of the previous run
+    continued: ContinuedRun | None = None  # run with the previous model
 
     @classmethod
     def of(cls, job: Job, previous: Previous | None) -> Request:

@@ -65,8 +65,8 @@ class SplitNode(ReportPart):
     split: Number  # its place, in the unit of `density` and `sample`
     density: Density
     sample: NodeSample
-    rows: Size  # of the sample
-    share: Number  # of the sample
+    rows: Size  # sampled rows in the node
+    share: Number  # their share of the sample
 
 
 class LeafNode(ReportPart):
@@ -88,15 +88,15 @@ class Curve(ReportPart):
     clusters: list[Size]
     share: list[Number]
     chosen: Size  # number of clusters
-    by: str  # how it was chosen
+    by: str  # reason for this number
 
 
 class ClusterRule(ReportPart):
     """The conditions that rows of a cluster meet."""
 
     label: Label
-    conditions: list[str]  # of the heaviest columns, as scaled by the job
-    whole: OmitDefault[list[str]] = Field(default=[])  # of all columns, in the table's units
+    conditions: list[str]  # heaviest columns, as scaled by the job
+    whole: OmitDefault[list[str]] = Field(default=[])  # all columns, in the table's units
 
 
 class TreePart(ReportPart):
@@ -151,8 +151,8 @@ class CandidatePart(ReportPart):
 
     n_clusters: Size
     standing: Known = None  # score relative to the winner's
-    votes: Known  # relative to the maximum
-    separated: Known = None  # share of neighbouring pairs that are separated, by that of all pairs
+    votes: Known  # votes relative to the maximum
+    separated: Known = None  # separated share of neighbouring pairs, divided by that of all pairs
     support: Known
     z: Known
     winner: bool
@@ -195,7 +195,7 @@ class Considered(ReportPart):
 class AlternativePart(ReportPart):
     """Another answer, compared with the clusters (k) of the run."""
 
-    view: str  # as in `Considered.algorithm`
+    view: str  # name as in `Considered.algorithm`
     n_clusters: Size
     chance: Number  # probability that another sample gives this answer
     label: list[Label]  # the run's clusters

@@ -128,8 +128,8 @@ class StoryPart(ReportPart):
     id: Label
     event: Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
     jaccard: Number
-    rows_before: Size  # in the previous table
-    rows_after: Size  # in this table
+    rows_before: Size  # rows in the previous table
+    rows_after: Size  # rows in this table
     others: list[Label]
 
     @property
@@ -163,9 +163,9 @@ class LineagePart(ReportPart):
     path: str | None  # the previous run, if any
     run_id: str | None
     mode: Literal["refit", "assign"]  # a new model, or the previous one
-    because: list[str] = Field(default_factory=list)  # why the previous model no longer fits
+    because: list[str] = Field(default_factory=list)  # reasons against the previous model
     not_published: str | None = None  # expected output, if nothing is published there
-    rows: Size  # that both models labelled
+    rows: Size  # rows that both models labelled
     moved: Known  # share of `rows` with another id now
     followed: bool | None = None  # the previous clusters were kept, since none were clearly better
     next_id: Size  # lower bound of all ids that are still free
@@ -180,7 +180,7 @@ class ColumnDrift(ReportPart):
     index: Number
     missing_before: Number
     missing_after: Number
-    factor: OmitDefault[Known] = None  # of its values to the previous ones if the unit changed
+    factor: OmitDefault[Known] = None  # ratio to the previous values if the unit changed
 
     @property
     def times(self) -> str:
@@ -222,12 +222,12 @@ class LeadingColumn(ReportPart):
 class Reason(ReportPart):
     """A column's share of a row's outlier score, the row's value there, and a typical value."""
 
-    column: str  # with the category of a row
+    column: str  # for a category with the row's value
     share: Number
     value: Known = None
     typical: OmitDefault[Known] = None
-    unit: OmitDefault[str] = ""  # as in `ColumnPart`
-    width: OmitDefault[Size | None] = None  # of a vector, which has no value
+    unit: OmitDefault[str] = ""  # unit as in `ColumnPart`
+    width: OmitDefault[Size | None] = None  # length of a vector
     held: OmitDefault[Known] = None  # share of its cluster's rows in the category
 
 
@@ -246,14 +246,14 @@ class ReasonsPart(ReportPart):
 
     leading: list[LeadingColumn]  # the columns that are most often a row's first reason
     farthest: list[FarRow]  # the rows with the lowest scores
-    counted: OmitDefault[Size | None] = None  # `leading` is among so many rows, or all
+    counted: OmitDefault[Size | None] = None  # sampled rows for `leading`; None for all rows
 
 
 class MembershipPart(ReportPart):
     """Memberships of rows in their own clusters, and the `meaning` of a membership in words."""
 
     meaning: str
-    counts: Annotated[list[Size], Field(min_length=2)]  # by bins from 0 to 1
+    counts: Annotated[list[Size], Field(min_length=2)]  # histogram from 0 to 1
 
     def above(self, share: float) -> float:
         """Return the share of rows with a membership of at least `share`, the edge of a bin."""
@@ -277,8 +277,8 @@ class ProfileColumn(ReportPart):
     apart: Number  # share of the cluster's rows in the range, minus that of all others
     low: Known  # None if the range is open
     high: Known
-    inside: Spread  # of the cluster's rows
-    outside: Spread  # of all others
+    inside: Spread  # quartiles of the cluster's rows
+    outside: Spread  # quartiles of all others
     present: OmitDefault[bool | None] = None  # True if the range is the rows with a category
     unit: OmitDefault[str] = ""  # "date", "time", "clock", "seconds" or ""
 
@@ -315,13 +315,13 @@ class ColumnPart(ReportPart):
 
     column: str
     kind: str
-    scale: OmitDefault[str] = ""  # for learners
-    reason: OmitDefault[str] = ""  # for kind and scale, or why it is no feature
+    scale: OmitDefault[str] = ""  # scale for learners
+    reason: OmitDefault[str] = ""  # reason for kind and scale, or against use
     feature: OmitDefault[bool] = True
     missing: OmitDefault[Size] = 0  # number of missing values
     explained: OmitDefault[Known] = None  # share of its spread, adjusted for chance
     levels: OmitDefault[list[str]] = Field(default=[])
-    rows: OmitDefault[list[list[Size]]] = Field(default=[])  # by cluster (k) and level
+    rows: OmitDefault[list[list[Size]]] = Field(default=[])  # rows by cluster (k) and level
     sampled: OmitDefault[bool] = False  # `rows` counts a sample
     quartiles: OmitDefault[list[Annotated[list[Known], Field(min_length=3, max_length=3)]]] = Field(
         default=[]
@@ -329,7 +329,7 @@ class ColumnPart(ReportPart):
     leaning: OmitDefault[list[Number]] = Field(default=[])  # Cliff's delta of each cluster
     absent: OmitDefault[list[Size]] = Field(default=[])  # missing values by cluster
     filled: OmitDefault[Known] = None  # the value in place of missing ones
-    unit: OmitDefault[str] = ""  # as in `ProfileColumn`
+    unit: OmitDefault[str] = ""  # unit as in `ProfileColumn`
 
     @property
     def explained_share(self) -> float:
@@ -342,7 +342,7 @@ class ColumnsPart(ReportPart):
 
     label: list[Label]
     size: list[Size]
-    sample: Size  # rows of medians
+    sample: Size  # rows from which medians are computed
     columns: list[ColumnPart]
     n_hidden: OmitDefault[Size] = 0  # columns that are not listed
 
@@ -372,4 +372,4 @@ class RowsPart(ReportPart):
     """The query for the rows of a cluster, and the labels of a small table as CSV."""
 
     query: str
-    csv: OmitDefault[str] = ""  # id or row, label, score, outlier
+    csv: OmitDefault[str] = ""  # columns id or row, label, score, outlier

@@ -87,7 +87,7 @@ class OutlierPart(ReportPart):
     share: Number
     defined: OmitDefault[bool] = True  # whether the model detects outliers
     only: OmitDefault[bool] = False  # whether it has no clusters
-    meaning: OmitDefault[str] = ""  # of the score; empty for the decision value f(x)
+    meaning: OmitDefault[str] = ""  # meaning of the score; empty for f(x)
 
 
 class ScoreHistogram(ReportPart):
@@ -96,15 +96,15 @@ class ScoreHistogram(ReportPart):
     # Differences of larger numbers could overflow.
     edges: list[Annotated[float, Field(ge=-1e150, le=1e150)]]
     counts: list[Size]
-    heading: OmitDefault[str] = "Inside or outside"  # of the page's section
-    title: OmitDefault[str] = ""  # of the axis, empty for decision values
+    heading: OmitDefault[str] = "Inside or outside"  # heading of the page's section
+    title: OmitDefault[str] = ""  # title of the axis; empty for f(x)
     boundary: OmitDefault[Number | None] = 0.0  # rows below it are outliers
 
 
 class Sample(ReportPart):
     """Sampled rows in a plane."""
 
-    kind: Literal["columns", "single", "pca", "clusters"]  # of plane, as in `explaining.plane`
+    kind: Literal["columns", "single", "pca", "clusters"]  # plane of `explaining.plane`
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: OmitDefault[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
     beyond: OmitDefault[Size] = 0  # outliers too far out to be drawn
@@ -193,7 +193,7 @@ class Report(ReportPart):
     held: OmitDefault[bool] = False
     publish_command: OmitDefault[str | None] = None
     phases: list[PhaseCost]
-    was_there: bool = Field(default=False, exclude=True)  # published by an earlier run
+    was_there: bool = Field(default=False, exclude=True)  # an earlier run published it
 
     def __repr__(self) -> str:
         k, n = len(self.clusters), self.input.n_rows

@@ -198,10 +198,6 @@ def _label(hill: Branch) -> str:
     return "" if hill.label is None else one_line(hill.label, 6)
 
 
-def _extent(text: str) -> float:
-    return HILLS.digit * (len(text) - 0.4 * text.count("."))
-
-
 def _narrowest(shown: Sequence[Branch]) -> float:
     longest = max(len(_label(hill)) for hill in shown)
     return max(HILLS.narrowest, (7 * HILLS.digit * longest + 2) / 72)
@@ -298,7 +294,7 @@ def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], sc
         child.hill.id: z_text(child.hill.z) for _, child in valleys if child.hill.z is not None
     }
     room = 72 * min([child.width for _, child in valleys if child.hill.id in texts], default=0)
-    longest = max(map(_extent, texts.values()), default=0)
+    longest = HILLS.digit * max((len(z) - 0.4 * z.count(".") for z in texts.values()), default=0)
     prefix = "z = " if 9 * (longest + 4 * HILLS.digit) < room else ""
     size, turn = (9, 0) if 9 * longest < room else (8, 0) if 8 * longest < room else (7.5, 90)
     for start, child in valleys:

@@ -92,7 +92,11 @@ def direction(
             text += " …"
         if _cells(text) <= room:
             return text
-    return _cut(text, room) if terms else ""
+    if not terms:
+        return ""
+    while text and _cells(text) > room - 1:
+        text = text[:-1]
+    return text.rstrip(" …") + "…"
 
 
 @drawing.drawn
@@ -324,9 +328,3 @@ def _chip(
 def _cells(text: str) -> int:
     """Return the width of a text in characters."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def _cut(text: str, room: float) -> str:
-    while text and _cells(text) > room - 1:
-        text = text[:-1]
-    return text.rstrip(" …") + "…"

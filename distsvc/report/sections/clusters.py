@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from distsvc.report.content.limits import PAGE_LIMITS
@@ -28,15 +26,11 @@ def level_shares(one: ColumnPart) -> list[tuple[str, list[tuple[float, float]]]]
     n_rows = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(n_rows, 1.0)
     others = (counts.sum(axis=0) - counts) / np.maximum(counts.sum() - n_rows, 1.0)
-    levels = [_affirmative(one.levels)] if len(one.levels) == 2 else range(len(one.levels))
+    words = [level.lower() for level in one.levels]
+    affirmative = (k for k, word in enumerate(words) if word in ("yes", "true", "y", "1", "t"))
+    levels = [next(affirmative, 1)] if len(words) == 2 else range(len(words))  # of two, one shows
     pairs = np.stack([shares, shares - others], axis=2).tolist()
     return [(one.levels[k], [row[k] for row in pairs]) for k in levels]
-
-
-def _affirmative(levels: Sequence[str]) -> int:
-    """Return the index of the affirmative level of two, such as "yes"; else the last index."""
-    words = [level.lower() for level in levels]
-    return next((k for k, word in enumerate(words) if word in ("yes", "true", "y", "1", "t")), 1)
 
 
 def unit(one: ColumnPart) -> float:

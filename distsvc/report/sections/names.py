@@ -130,10 +130,14 @@ def _named(
 
 
 def _in_range(column: ProfileColumn) -> NamedColumn:
-    """Return a named column with its range; categories and frequencies have words only."""
-    text = range_words(column)
-    if column.present is not None or _inner(column.column, *LOG_SHARE) is not None:
-        return NamedColumn(column=column.column, text=text)
+    """Return a named column with its range, as "bytes 12 to 40", if it is a number."""
+    if column.present is not None:
+        return NamedColumn(column=column.column, text=words(column))
+    if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
+        share = percent(min(1.0, math.exp(column.inside.median)))
+        return NamedColumn(column=column.column, text=f"{frequent} with {share} of the rows")
+    equals = "= " if column.low is not None and column.low == column.high else ""
+    text = f"{short_name(column.column, PAGE_LIMITS.column_name)} {equals}{limits(column)}"
     return NamedColumn(column=column.column, text=text, low=column.low, high=column.high)
 
 
@@ -183,17 +187,6 @@ def _place_word(column: ProfileColumn) -> str:
     if inside.median > outside.upper or inside.median < outside.lower:
         return "high" if inside.median > outside.upper else "low"
     return "medium"
-
-
-def range_words(column: ProfileColumn) -> str:
-    """Return the words for a cluster's range in a column: "bytes 12 to 40"."""
-    if column.present is not None:
-        return words(column)
-    if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
-        share = percent(min(1.0, math.exp(column.inside.median)))
-        return f"{frequent} with {share} of the rows"
-    equals = "= " if column.low is not None and column.low == column.high else ""
-    return f"{short_name(column.column, PAGE_LIMITS.column_name)} {equals}{limits(column)}"
 
 
 def limits(column: ProfileColumn) -> str:

@@ -38,9 +38,9 @@ Columns = dict[str, Any]
 class PilotRows:
     """Labelled pilot."""
 
-    numbers: np.ndarray  # (m,) int64, in the table
-    raw: np.ndarray  # (m, d) float64, as stored
-    X: np.ndarray  # (m, D), prepared
+    numbers: np.ndarray  # (m,) int64: row numbers in the table
+    raw: np.ndarray  # (m, d) float64: stored rows
+    X: np.ndarray  # (m, D): prepared rows
     labels: np.ndarray  # (m,)
     scores: np.ndarray  # (m,)
     sample: Sample  # the rows that the page draws
@@ -59,10 +59,10 @@ class Parts(TypedDict, total=False):
 class Learned:
     """Result of an algorithm for the model and the report, in addition to the rule."""
 
-    algorithm: str  # with the answer
+    algorithm: str  # name of the algorithm with the answer
     parameters: Given
     facts: Facts  # results of the fit
-    warnings: list[str] = field(default_factory=list)  # for the top of the page
+    warnings: list[str] = field(default_factory=list)  # sentences for the top of the page
     arrays: dict[str, np.ndarray] = field(default_factory=dict)  # not needed for labelling
     parts: Callable[[RunDirectory, PilotRows], Parts] = lambda run, pilot: Parts()
     folder: Path | None = None  # a published model that was used instead of a new one

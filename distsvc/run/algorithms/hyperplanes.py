@@ -159,13 +159,10 @@ def tree_part(
             if preparation is not None:
                 told = _in_units(weights, float(tree.thresholds[node]), columns, preparation, sign)
                 whole[child] = [*whole[node], told]
-    for node in parents:
-        if cut.labels[node] >= 0:
-            label = int(cut.labels[node])
-            nodes[node] = LeafNode(**_node(tree, node, parents[node]), label=label)
-    leaves = sorted(
-        (node for node in parents if cut.labels[node] >= 0), key=lambda node: cut.labels[node]
-    )
+    labelled = (node for node in parents if cut.labels[node] >= 0)
+    leaves = sorted(labelled, key=lambda node: cut.labels[node])
+    for node in leaves:
+        nodes[node] = LeafNode(**_node(tree, node, parents[node]), label=int(cut.labels[node]))
     share = tree.curve / total if total > 0.0 else np.ones_like(tree.curve)
     return TreePart(
         nodes=[nodes[node] for node in parents],

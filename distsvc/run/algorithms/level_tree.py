@@ -75,8 +75,8 @@ class Training:
     """Models to train, with the rows that they learn from."""
 
     ensemble: Ensemble
-    n_rows: int  # of the table
-    ranges: Ranges  # keys of the rows that models learn from
+    n_rows: int  # rows of the table
+    ranges: Ranges  # keys of the rows to learn from
     viewed: bool  # whether projected rows are stored
     view: np.ndarray  # (m, q) float32: the projected pilot
 

@@ -183,11 +183,11 @@ class TableProfile:
 
     table: Table
     n_rows: int
-    descriptions: dict[str, ColumnDescription]  # by feature
+    descriptions: dict[str, ColumnDescription]  # kinds and scales by feature
     id: str | None  # a column that looks like an id
     labels: list[str]  # columns that look like known classes
     incomplete: list[str]  # columns with missing values
-    sentinels: dict[float, list[str]]  # columns by number that may stand for a missing value
+    sentinels: dict[float, list[str]]  # columns by possible sentinel
     encodings: dict[str, str]  # suitable encoding of each text column that can be a category
 
 
@@ -211,6 +211,9 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         texts = [name for name in texts if name not in (*ids, *labels)][:5]
         encodings = {name: _encoding(table, name, n_rows) for name in texts}
         encodings = {name: encoding for name, encoding in encodings.items() if encoding}
+        sentinels: dict[float, list[str]] = {}
+        for k, one in sentinels_of(block.X.astype(np.float64), table.features):
+            sentinels.setdefault(one.value, []).append(table.columns[k])
         return TableProfile(
             table=table,
             n_rows=n_rows,
@@ -218,7 +221,7 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
             id=next(iter(ids), None),
             labels=labels,
             incomplete=incomplete,
-            sentinels=_sentinels(table, block),
+            sentinels=dict(sorted(sentinels.items())),
             encodings=encodings,
         )
 
@@ -243,14 +246,6 @@ def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
         plain = [plain_description(f, "standard", "") for f in table.features]
         return dict(zip(names, plain, strict=True))
     return dict(zip(names, described(ColumnModel.of(X, nominal), names), strict=True))
-
-
-def _sentinels(table: Table, block: Block) -> dict[float, list[str]]:
-    """Return the possible sentinels that a run would warn of, each with its columns."""
-    found: dict[float, list[str]] = {}
-    for k, one in sentinels_of(block.X.astype(np.float64), table.features):
-        found.setdefault(one.value, []).append(table.columns[k])
-    return dict(sorted(found.items()))
 
 
 def _encoding(table: Table, name: str, n_rows: int) -> str:

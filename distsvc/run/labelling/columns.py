@@ -305,24 +305,16 @@ class Reasons(OptionalColumns):
         if not len(far["rows"]):
             return []
         order, shares = self.heaviest(clip_rows(preparation(far["X"])), far["labels"])
-        for i, label in enumerate(far["labels"].tolist()):
-            alike = (rows.labels == label) & (rows.scores >= self.typical.least)
-            usual = rows.raw[alike]
+        columns = (far[name].tolist() for name in ("rows", "far_ids", "scores", "labels"))
+        for i, (row, id, score, label) in enumerate(zip(*columns, strict=True)):
+            usual = rows.raw[(rows.labels == label) & (rows.scores >= self.typical.least)]
+            heavy = zip(order[i, : self.n_reported], shares[i, : self.n_reported], strict=True)
             reasons = [
                 self._reason(int(k), float(share), far["X"][i], usual)
-                for k, share in zip(
-                    order[i, : self.n_reported], shares[i, : self.n_reported], strict=True
-                )
+                for k, share in heavy
                 if share > 0.0
             ]
-            row, score, own_id = (
-                int(far["rows"][i]),
-                float(far["scores"][i]),
-                str(far["far_ids"][i]),
-            )
-            found.append(
-                FarRow(row=row, id=own_id or None, score=score, label=label, reasons=reasons)
-            )
+            found.append(FarRow(row=row, id=id or None, score=score, label=label, reasons=reasons))
         return found
 
     def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:

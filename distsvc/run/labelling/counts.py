@@ -57,7 +57,7 @@ class Counts(Tally):
     sizes: np.ndarray  # (k, 2): rows of each cluster inside and outside
     histogram: np.ndarray  # (HISTOGRAM_BINS,): rows by score, between `score_edges`
     score_edges: np.ndarray
-    columns: dict[str, ColumnCounts]  # by prefix: `OWN`, `PREVIOUS` or `REFERENCE`
+    columns: dict[str, ColumnCounts]  # prefix: `OWN`, `PREVIOUS` or `REFERENCE`
     places: dict[str, Places]  # positions of the columns, by prefix
     classes: dict[str, np.ndarray] = field(default_factory=dict)  # (k,): rows of each known class
     parts: dict[str, Entry] = field(default_factory=dict)  # files of labels, in table order

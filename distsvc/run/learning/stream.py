@@ -33,13 +33,13 @@ class Sizes:
     """Numbers of rows and columns in the pieces of a job."""
 
     n_rows: int
-    n_columns: int  # that are clustered
+    n_columns: int  # clustered columns
     partitions: int
-    partition_rows: int  # of the largest partition
+    partition_rows: int  # rows of the largest partition
     block_rows: int
-    sample_rows: int  # kept by the survey
+    sample_rows: int  # rows that the survey stores
     pilot_rows: int
-    value_bytes: int = 8  # as read: 4 or 8
+    value_bytes: int = 8  # bytes of a value as read, 4 or 8
 
     @property
     def row_bytes(self) -> int:

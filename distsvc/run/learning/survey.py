@@ -44,7 +44,7 @@ NONE = np.zeros(0, np.int64)
 class Survey:
     """Statistics of a table."""
 
-    n_rows: int  # to learn from
+    n_rows: int  # rows to learn from
     sums: ColumnSums
     lowest: Pilot  # the raw rows with the lowest keys
     aside: Sequence[OutlierRow] = ()  # extreme rows, left out of learning

@@ -176,7 +176,9 @@ def _lineage(
     facts, overlap = found.facts, found.arrays["overlap"]
     rows_before = dict(zip(facts["before"], then, strict=True))
     stories = _stories(facts["clusters"], rows_before, rows_now)
-    stories = [one for one in stories if one.rows_before or one.rows_after]  # not in models only
+    stories = [
+        one for one in stories if one.rows_before or one.rows_after
+    ]  # others: in models only
     i, j = np.nonzero(overlap)
     pairs = np.asarray(facts["before"], np.int64)[i], labeller.ids[j]
     moves = Moves(before=pairs[0].tolist(), after=pairs[1].tolist(), rows=overlap[i, j].tolist())

@@ -49,14 +49,14 @@ from distsvc.storage.rows.features import Feature, names_of
 class Previous:
     """A published run and its model."""
 
-    path: str  # as named in the job
-    address: str  # absolute
+    path: str  # output as named in the job
+    address: str  # absolute path or URL
     run_id: str
     digest: str  # SHA-256 of the model, whose files are in `folder`
     folder: Path
     model: ModelFile
     manifest: Manifest
-    nights: int  # entries of ``continuity.previous`` before it, at which nothing is published
+    nights: int  # earlier entries of ``continuity.previous`` without a published run
 
     @property
     def features(self) -> tuple[Feature, ...]:

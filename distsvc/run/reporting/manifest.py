@@ -12,7 +12,6 @@ from distsvc.errors import CheckFailedError, OutputPermissionError
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
-from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.phase import Labelled, label_files
 from distsvc.run.starting import RunContext
 from distsvc.run.work.directory import RunDirectory
@@ -77,6 +76,17 @@ def make_manifest(
     for name in PACKAGES:
         with suppress(PackageNotFoundError):  # of an extra that is not installed
             packages[name] = version(name)
+    found = {f"labels/{run.attempt}/{n}": one for n, one in label_files(run, counts).items()}
+    for kind in ("model", "report"):
+        place = run.place(kind)
+        for name in place.sizes():
+            entry = {"stored": f"{run.folder(kind)}/{name}", **file_facts(place.local(name))}
+            found[f"{kind}/{run.attempt}/{name}"] = entry
+    below = f"{STORED}/{run.name}"
+    files = [
+        ListedFile.model_validate({**one, "file": name, "stored": f"{below}/{one['stored']}"})
+        for name, one in found.items()
+    ]
     return Manifest(
         format=FORMAT,
         run_id=run.attempt,
@@ -87,21 +97,6 @@ def make_manifest(
         rows=counts.n_rows,
         clusters=counts.n_clusters,
         schema=schema(run, labelled.labeller.rule),
-        files=_files(run, counts),
+        files=files,
         versions=packages,
     )
-
-
-def _files(run: RunDirectory, counts: Counts) -> list[ListedFile]:
-    """Return the manifest entries of a run's files; errors as in `label_files`."""
-    found = {f"labels/{run.attempt}/{n}": one for n, one in label_files(run, counts).items()}
-    for kind in ("model", "report"):
-        place = run.place(kind)
-        for name in place.sizes():
-            entry = {"stored": f"{run.folder(kind)}/{name}", **file_facts(place.local(name))}
-            found[f"{kind}/{run.attempt}/{name}"] = entry
-    below = f"{STORED}/{run.name}"
-    return [
-        ListedFile.model_validate({**one, "file": name, "stored": f"{below}/{one['stored']}"})
-        for name, one in found.items()
-    ]

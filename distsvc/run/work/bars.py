@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import logging
 import math
-from contextlib import ExitStack
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -27,36 +26,27 @@ SHARES = {
 """Start and end of each phase on the bar; other phases take a third of what is left to 0.65."""
 
 
-class AboveBar(logging.Handler):
-    """Prints events above the bar."""
-
-    def __init__(self, console: Console):
-        super().__init__()
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print an event."""
-        self._console.print(self.format(record), highlight=False, markup=False, soft_wrap=True)
-
-
-class WholeBar:
-    """A bar with the phase, its rows per second and its time left."""
+class WholeBar(logging.Handler):
+    """A bar with the phase, its rows per second and its time left; events are printed above it."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True)
-        self.handler = AboveBar(self.console)
-        self._shown = ExitStack()
+        super().__init__()
+        self._console = Console(stderr=True)
         cut = Column(no_wrap=True, overflow="ellipsis")
         self._bars = Progress(
             TextColumn("{task.description:<26}", table_column=cut),  # 80 characters a line
             BarColumn(bar_width=14),
             TextColumn("{task.fields[pace]}", table_column=cut),
             TimeElapsedColumn(),
-            console=self.console,
+            console=self._console,
         )
-        self._shown.enter_context(self._bars)
+        self._bars.start()
         self._bar = self._bars.add_task("", total=1.0, pace="")
         self._begun, self._end = 0.0, 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print an event."""
+        self._console.print(self.format(record), highlight=False, markup=False, soft_wrap=True)
 
     def begin(self, phase: str, title: str) -> None:
         """Show the beginning of a phase."""
@@ -78,4 +68,5 @@ class WholeBar:
     def close(self) -> None:
         """Remove the bar."""
         self._bars.update(self._bar, visible=False)
-        self._shown.close()
+        self._bars.stop()
+        super().close()

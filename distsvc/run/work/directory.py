@@ -52,8 +52,8 @@ class Result:
 
     facts: Facts = field(default_factory=dict)  # JSON values
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    large: dict[str, np.ndarray] = field(default_factory=dict)  # files of their own
-    rows: int = 0  # processed; not stored
+    large: dict[str, np.ndarray] = field(default_factory=dict)  # arrays with files of their own
+    rows: int = 0  # processed rows; not stored
 
 
 class RunDirectory:

@@ -70,15 +70,15 @@ class Plan:
     """Plan by which the driver and all workers read a table."""
 
     table: Table
-    partitions: list[Range]  # in table order; each is a task with a file of labels
+    partitions: list[Range]  # tasks in table order, each with a file of labels
     block_rows: int  # rows in memory at a time
     missing: str  # ``error``, ``drop`` or ``median``, or ``auto`` if missing values stay NaN
     unit: bool  # rows are divided by their lengths, so rows of zeros can't be used
-    seed: int  # of the keys of the rows
+    seed: int  # seed of the row keys
     pilot_rows: int
     shift: StoredPoint  # (d,): a point near the data, subtracted before squares are summed
-    output: OutputConfig  # with an absolute path or URL
-    notes: list[str]  # on storage, columns and categories
+    output: OutputConfig  # path or URL is absolute
+    notes: list[str]  # notes on storage, columns and categories
 
     @classmethod
     def of(

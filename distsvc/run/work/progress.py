@@ -237,7 +237,7 @@ class Sentences(logging.Formatter):
 
 def event_handler(display: Display, bar: WholeBar | None) -> logging.Handler:
     """Return the handler that prints events, above the bar if there is one."""
-    handler = logging.StreamHandler() if bar is None else bar.handler
+    handler = bar or logging.StreamHandler()
     if display.log_format == "json":
         handler.setFormatter(JsonLines())
         return handler
