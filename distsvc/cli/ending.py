@@ -95,10 +95,8 @@ def _set_handlers(handler: Callable[[int, FrameType | None], object]) -> None:
 
 
 def _insist(reading: int) -> None:
-    """Wait for a signal; end the process at the next one, or after `GRACE_SECONDS`.
-
-    The interpreter writes every signal to the pipe at once; its handlers wait for the main thread.
-    """
+    """Wait for a signal; end the process at the next one, or after `GRACE_SECONDS`."""
+    # The interpreter writes every signal to the pipe at once; handlers wait for the main thread.
     numbers: list[int] = []
     left = None
     while len(numbers) < 2 and select.select([reading], [], [], left)[0]:

@@ -363,11 +363,9 @@ def counts_ids(kind: pa.DataType) -> bool:
 
 
 def id_keys(ids: pa.Array) -> np.ndarray:
-    """Return keys (n,) uint64 of ids that are not null.
-
-    Integers and times have unique keys. Other ids are hashed as text; two of `MAX_IDS` texts share
-    a key in one of a million tables.
-    """
+    """Return keys (n,) uint64 of ids that are not null."""
+    # Integers and times have unique keys. Other ids are hashed as text; two of `MAX_IDS` texts
+    # share a key in one of a million tables.
     kind = ids.type
     if pa.types.is_temporal(kind):
         ids = ids.view(pa.int32() if kind.bit_width == 32 else pa.int64())

@@ -84,12 +84,10 @@ class Labeller:
 
 
 def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
-    """Return the edges (HISTOGRAM_BINS + 1,) float64 of a histogram of scores (m,).
-
-    A few very low scores would put all other rows into one bin. With a boundary between inside and
-    outside, bins therefore end 5 interquartile ranges below the lower quartile. They reach at least
-    as far below the boundary as the highest score is above it.
-    """
+    """Return the edges (HISTOGRAM_BINS + 1,) of a histogram of scores (m,)."""
+    # A few very low scores would put all other rows into one bin. With a boundary, bins therefore
+    # end 5 interquartile ranges below the lower quartile, or as far below the boundary as the
+    # highest score is above it.
     low, high = 0.0, 1.0
     if np.isfinite(scores).all():
         low, high = float(scores.min()), float(scores.max())

@@ -117,10 +117,7 @@ class Tallies(NamedTuple):
 
     @classmethod
     def of(cls, run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None) -> Tallies:
-        """Return empty counts, in the bins of both labellers and of the reference.
-
-        `of` is the prefix of the labeller's results.
-        """
+        """Return empty counts, in the bins of both labellers and of the reference."""
         plan, table = run.plan, run.plan.table
         known = {of: labeller} | ({} if before is None else {PREVIOUS: before})
         edges = {name: one.column_edges for name, one in known.items()}
@@ -148,11 +145,8 @@ class Tallies(NamedTuple):
 
 
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
-    """Write label, score and outlier flag of every row, and add up the counts.
-
-    `of` is the prefix of the labeller's results. `surveyed` is the pilot of a survey; without a
-    survey, the pass also collects the pilot.
-    """
+    """Write label, score and outlier flag of every row, and add up the counts."""
+    # `of` is the prefix of the labeller's results. Without a `surveyed` pilot, it is collected.
     run, phase = steps.run, LABEL_ROWS if of == OWN else ASSIGN
     (labeller, before), place = read_labellers(run, of), parts_place(run)
     check_optional(type(labeller.rule), run.plan.output)

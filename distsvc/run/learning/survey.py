@@ -151,11 +151,9 @@ GATHER = Phase("gather", gather_sample)
 
 
 def pilot_limit(plan: Plan) -> int:
-    """Return a key above which no row can be in the pilot; the last key if rows are dropped.
-
-    A pilot has m of n rows. More than m have a key in the lowest share (m + 12 sqrt(m)) / n of all
-    keys, except in one table of 10^18. So all partitions send little more than one pilot together.
-    """
+    """Return a key above which no row can be in the pilot; the last key if rows are dropped."""
+    # A pilot has m of n rows. More than m have a key in the lowest share (m + 12 sqrt(m)) / n of
+    # all keys, except in one table of 10^18. So all partitions send little more than one pilot.
     n_rows, m = sum(stop - start for start, stop in plan.partitions), plan.pilot_rows
     share = (m + 12.0 * math.sqrt(m)) / n_rows
     all_rows = plan.table.where is None and plan.missing != "drop"

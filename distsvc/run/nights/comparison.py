@@ -152,17 +152,12 @@ def _lineage(
         return None
     wanted, labeller = job.continuity.previous[0], labelled.labeller
     part = partial(LineagePart, next_id=labeller.next_id)
-    ids, rows = labeller.ids.tolist(), labelled.counts.sizes.sum(axis=1).tolist()
-    rows_now = dict(zip(ids, rows, strict=True))
+    ids = labeller.ids.tolist()
+    rows_now = dict(zip(ids, labelled.counts.sizes.sum(axis=1).tolist(), strict=True))
     if previous is None:
-        new = [
-            {"id": i, "event": "appeared", "jaccard": 0.0, "others": []} for i in range(len(ids))
-        ]
-        stories = _stories(new, {}, dict(enumerate(rows)))
-        return part(
-            path=None, run_id=None, mode="refit", not_published=wanted, rows=0, moved=None,
-            clusters=stories,
-        )  # fmt: skip
+        new = [{"id": i, "event": "appeared", "jaccard": 0.0, "others": []} for i in ids]
+        part = partial(part, path=None, run_id=None, mode="refit", not_published=wanted)
+        return part(rows=0, moved=None, clusters=_stories(new, {}, rows_now))
     lacking = wanted if previous.nights else None
     part = partial(part, path=previous.path, run_id=previous.run_id, not_published=lacking)
     then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1).tolist()

@@ -102,16 +102,8 @@ def connect(
     machine, bound to loopback and protected by TLS. ``cluster.workers`` is their number. By default
     it is 0 for a table below `SMALL_BYTES`, otherwise one per core that this process may use.
 
-    Raises
-    ------
-    TemporaryError
-        The scheduler does not answer or gets no worker, or a worker can't start.
-    InputNotFoundError
-        The scheduler file does not exist.
-    JobFileError
-        The address or the file is wrong, the address is not allowed, versions differ, or the
-        workers do not fit into memory.
-
+    `TemporaryError` if the scheduler does not answer or has no worker; `JobFileError` if its
+    address, its versions or the memory of workers do not fit.
     """
     workers = config.workers
     try:
@@ -168,10 +160,8 @@ def _cores() -> int:
 
 
 def driver_threads() -> int:
-    """Return the number of threads for steps of the driver, whose workers mostly wait meanwhile.
-
-    At most 8, since some steps need memory for each thread.
-    """
+    """Return the number of threads for steps of the driver, whose workers mostly wait meanwhile."""
+    # At most 8, since some steps need memory for each thread.
     affinity = getattr(os, "sched_getaffinity", None)
     return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 8)
 
@@ -285,11 +275,9 @@ def _tls_files() -> str:
 
 
 def _client(address: str) -> Client:
-    """Return the client of a scheduler; close it if it can't connect.
-
-    Dask leaves it open if the address is wrong. Garbage collection would then close it, perhaps in
-    the thread of the next client's loop, and deadlock.
-    """
+    """Return the client of a scheduler; close it if it can't connect."""
+    # Dask leaves it open if the address is wrong. Garbage collection would then close it, perhaps
+    # in the thread of the next client's loop, and deadlock.
     from distributed import Client
 
     client = Client.__new__(Client)
@@ -304,12 +292,10 @@ def _client(address: str) -> Client:
 
 @contextmanager
 def _local_client(workers: int, threads: int) -> Iterator[Client]:
-    """Yield the client of workers on this machine, closed to other users of the machine.
-
-    Anyone who reaches a port of a scheduler or worker could run code there. So connections need a
-    key that only these processes have, HTTP servers have no pages, and folders on the import path
-    are private.
-    """
+    """Yield the client of workers on this machine, closed to other users of the machine."""
+    # Anyone who reaches a port of a scheduler or worker could run code there. So connections need a
+    # key that only these processes have, HTTP servers have no pages, and folders on the import path
+    # are private.
     import dask
     from distributed import Client, LocalCluster
 

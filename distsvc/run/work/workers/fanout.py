@@ -216,10 +216,8 @@ def _sendable(error: BaseException | None) -> BaseException | None:
 
 
 def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], float]:
-    """Return the outcomes of a group of numbers and its duration in seconds.
-
-    If its worker was lost, all numbers of the group failed. Raises the errors of `losses`.
-    """
+    """Return the outcomes of a group of numbers and its duration in seconds."""
+    # If its worker was lost, all numbers of the group failed.
     error = future.exception()
     if error is None:
         return future.result()
@@ -272,10 +270,7 @@ class WorkerWatch:
                 return done.get(timeout=CLUSTER_PATIENCE.answer)
 
     def look(self) -> None:
-        """Log the workers whose status has changed since the last check, if a check is due.
-
-        `TemporaryError` after `Patience.work` without a running worker or an answer.
-        """
+        """Log the workers whose status has changed since the last check, if a check is due."""
         if time.monotonic() < self._next_look:
             return
         try:
@@ -304,10 +299,8 @@ class WorkerWatch:
         return {address: WorkerSeen.of(worker) for address, worker in found.items()}
 
     def _silent(self, workers: dict[str, WorkerSeen]) -> set[str]:
-        """Return the workers without a heartbeat for `Patience.heartbeat`; their work is moved.
-
-        The scheduler itself would wait for minutes. Only the clock of this process is used.
-        """
+        """Return the workers without a heartbeat for `Patience.heartbeat`; their work is moved."""
+        # The scheduler itself would wait for minutes. Only the clock of this process is used.
         now, silent = time.monotonic(), set[str]()
         for address, worker in workers.items():
             seen, since = self._heard.get(address, (None, now))

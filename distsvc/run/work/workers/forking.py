@@ -83,10 +83,8 @@ def environment() -> Iterator[None]:
 
 @contextmanager
 def workers_without_main() -> Iterator[None]:
-    """Start workers that do not import the main module of this process.
-
-    A script without a main guard would run again in each, and standard input can't be imported.
-    """
+    """Start workers that do not import the main module of this process."""
+    # A script without a main guard would run again in each, and standard input can't be imported.
     inner = spawn.get_preparation_data
 
     def prepared(name: str) -> dict[str, object]:

@@ -23,10 +23,8 @@ def is_lean() -> bool:
 
 
 def skip_docstrings() -> None:
-    """Leave the lists of properties out of matplotlib's docstrings, in commands and workers.
-
-    Making these lists takes a third of matplotlib's import, and commands never show them.
-    """
+    """Leave the lists of properties out of matplotlib's docstrings, in commands and workers."""
+    # Making these lists takes a third of matplotlib's import, and commands never show them.
     if is_lean():
         with suppress(ImportError):
             from matplotlib import artist
