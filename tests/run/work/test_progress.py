@@ -341,6 +341,11 @@ def test_every_phase_has_a_title():
             "Check min_rows failed: found 3, limit 9.",
         ),
         (
+            "check",
+            {"check": "rows", "state": "passed", "found": 2 / 3, "limit": [0.5, 2.0]},
+            "Check rows passed: found 0.6667, limit 0.5 to 2.",
+        ),
+        (
             "waiting",
             {"for": "a sign of life of x", "seconds": 30.0},
             "Waiting at most 30 s for a sign of life of x.",
