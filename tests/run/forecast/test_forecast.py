@@ -23,6 +23,7 @@ from distsvc.run.forecast import (
     extrapolated,
     forecast_job,
     forecast_memory,
+    memory_part,
     pieces,
 )
 from distsvc.run.job import run_job
@@ -169,7 +170,7 @@ def test_a_forecast_has_the_phases_of_the_run_and_leaves_nothing(algorithm, tabl
     assert [*forecast.seconds, "publish"] == [*done]
     assert min(forecast.seconds.values()) >= 0.0
     assert (forecast.rows, forecast.columns, forecast.partitions) == (1500, 2, 5)
-    assert without_mapped(report.forecast) == without_mapped(forecast.memory.part())
+    assert without_mapped(report.forecast) == without_mapped(memory_part(forecast.memory))
 
 
 def test_errors_on_a_small_table_are_those_of_a_run(table, temporary):
@@ -223,7 +224,7 @@ def test_measured_memory_agrees_with_the_forecast(table, tmp_path):
         where = ["--set", f"output.path={tmp_path / name}"]
         done = subprocess.run([*command, *where], check=True, capture_output=True)
     report = Report.parsed(json.loads(done.stdout), "report")
-    assert without_mapped(report.forecast) == without_mapped(forecast.memory.part())
+    assert without_mapped(report.forecast) == without_mapped(memory_part(forecast.memory))
     expected = sum(term.mb for term in report.forecast.driver)
     measured = max(phase.driver_peak_mb for phase in report.phases)
     assert 0.8 * expected < measured < expected
