@@ -283,8 +283,7 @@ def compactness(
     labels: ArrayLike,
     max_rows: int = 10_000,
     random_state: int = 0,
-    return_error: bool = False,
-) -> Any:
+) -> float:
     """Return the mean distance between two rows of a cluster, weighted by cluster size.
 
     Distances are Euclidean.
@@ -300,12 +299,10 @@ def compactness(
         is estimated from pairs drawn uniformly with replacement.
     random_state : int, default=0
         Seed of the pairs.
-    return_error : bool, default=False
-        Return ``(value, standard_error)``; the error is 0 if no cluster is sampled.
 
     Returns
     -------
-    float or tuple of two floats
+    float
         NaN if no row is labelled.
 
     Notes
@@ -332,23 +329,17 @@ def compactness(
     _, sizes = np.unique(kept, return_counts=True)
     rng = np.random.default_rng(random_state)
     n_sampled = int(sizes[sizes > max_rows].sum())
-    total, variance, start = 0.0, 0.0, 0
+    total, start = 0.0, 0
     for size in sizes.tolist():
         members = rows[order[start : start + size]]
         start += size
         if size > max_rows:
             # A million pairs in all sampled clusters, and at least ten thousand in each.
             n_pairs = max(10_000, 1_000_000 * size // n_sampled)
-            mean, error = _sampled_mean_distance(members, n_pairs, rng)
-            total += size * mean
-            variance += (size * error) ** 2
+            total += size * _sampled_mean_distance(members, n_pairs, rng)
         elif size > 1:
             total += size * _mean_distance(members)
-    n_rows = len(rows)
-    value = total / n_rows if n_rows else math.nan
-    if not return_error:
-        return value
-    return value, math.sqrt(variance) / n_rows if n_rows else math.nan
+    return total / len(rows) if len(rows) else math.nan
 
 
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
@@ -439,9 +430,7 @@ def _mean_distance(rows: NDArray[Any]) -> float:
     return total / (n * (n - 1) / 2)
 
 
-def _sampled_mean_distance(
-    rows: NDArray[Any], n_pairs: int, rng: np.random.Generator
-) -> tuple[float, float]:
+def _sampled_mean_distance(rows: NDArray[Any], n_pairs: int, rng: np.random.Generator) -> float:
     n = len(rows)
     step = max(1, BLOCK_DISTANCES // (4 * rows.shape[1] or 1))
     distances = np.empty(n_pairs)
@@ -452,4 +441,4 @@ def _sampled_mean_distance(
         j += j >= i
         difference = rows[i].astype(np.float64) - rows[j]
         distances[start : start + size] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-    return float(distances.mean()), float(distances.std(ddof=1)) / math.sqrt(n_pairs)
+    return float(distances.mean())

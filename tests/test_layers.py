@@ -34,7 +34,7 @@ MAY_IMPORT = {
 INSIDE = {
     package: names.split()
     for package, names in {
-        "models": "published rules rows bases mixture columns engine mixture_clustering nights "
+        "models": "rules rows bases mixture columns engine mixture_clustering nights "
         "hyperplanes linear support_vector graph baselines automatic estimators",
         "report": "content formats figures sections page",
         "run": "work learning algorithms labelling model nights fitting starting reporting "

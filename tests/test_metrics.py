@@ -123,7 +123,6 @@ def test_hand_computed_compactness():
     X = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0], [100.0, 0.0]])
     # unordered pairs 5, 5, 10: mean 20/3, three of four rows; the single row adds nothing
     assert compactness(X, [0, 0, 0, 1]) == pytest.approx(5.0)
-    assert compactness(X, [0, 0, 0, 1], return_error=True) == (pytest.approx(5.0), 0.0)
     assert compactness(X, [0, 1, 2, 3]) == 0.0
 
 
@@ -135,14 +134,11 @@ def test_compactness_in_blocks(monkeypatch):
     assert compactness(X.astype(np.float32), labels) == pytest.approx(whole, rel=1e-5)
 
 
-def test_sampled_compactness_is_within_its_error():
+def test_sampled_compactness_is_near_the_exact_one():
     X, labels = blobs(4000)
-    exact = compactness(X, labels)
-    found = [compactness(X, labels, 500, seed, return_error=True) for seed in range(10)]
-    deviations = np.array([(value - exact) / error for value, error in found])
-    assert np.abs(deviations).max() < 4
-    assert 0.3 < np.sqrt(np.mean(deviations**2)) < 2
-    assert found[0] == compactness(X, labels, 500, 0, return_error=True)
+    found = [compactness(X, labels, 500, seed) for seed in range(10)]
+    np.testing.assert_allclose(found, compactness(X, labels), rtol=3e-3)
+    assert found[0] == compactness(X, labels, 500, 0)
     assert found[0] != found[1]
 
 

@@ -140,14 +140,12 @@ class ViewDecision:
         return float(1.0 - chances.max(axis=1).mean())
 
     def counts(self) -> dict[str, int]:
-        """Return the number of clusters of each view's best proposal."""
         found: dict[str, int] = {self.best.view: self.best.n_clusters}
         for one in self.proposals:
             found.setdefault(one.view, one.n_clusters)
         return found
 
     def why(self) -> str:
-        """Return the reason in sentences."""
         if self.followed:
             return FOLLOWED
         if self.best.n_clusters == 1:

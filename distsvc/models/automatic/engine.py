@@ -28,13 +28,13 @@ from distsvc.models.automatic.modelled_views import (
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.stored_views import StoredViews
 from distsvc.models.automatic.views import ViewAnswer
-from distsvc.models.columns.components import components_above_noise
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.min_cluster_size import FLAT, few_points
+from distsvc.models.rows.principal_components import components_above_noise
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
@@ -119,7 +119,6 @@ class AutomaticEngine(Engine):
         return self.levels.sample_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
-        """Prefer the previous run's answer."""
         self.before = previous
         self.levels.before = self.graph.before = previous.labels
         self.levels.follow = False  # `choose` decides it after comparing both trees
@@ -157,7 +156,6 @@ class AutomaticEngine(Engine):
         return None if self.modelled is None else self.modelled.columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Prepare the views from pilot rows (m, d), in key order, of a table of `n_rows`."""
         if self.modelled is None:
             self.levels.set_pilot(pilot, n_rows)
             self.centre, self.pilot = self.levels.centre, self.levels.pilot

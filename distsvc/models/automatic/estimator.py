@@ -129,7 +129,6 @@ class AutoClustering(MixedClusterEstimator):
         return replace(self._values("label"), rule=self._engine.cut(n_clusters))
 
     def _values(self, column: str) -> Values:
-        """Return the function that labels or scores raw rows, outliers as -1 with `noise`."""
         least = 0.0 if self.noise else -np.inf
         return replace(super()._values(column), rule=self._rule, least=least)
 

@@ -49,7 +49,6 @@ class ModelledRows:
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
-        """Return the modelled rows of stored rows X (m, d) with row numbers (m,)."""
         drawn, numbers = columns.prepared(X, rows), columns.layout.numbers
         mixed = columns.layout.mixed(drawn)
         draws, present = drawn[:, numbers], ~np.isnan(mixed.X)
@@ -126,7 +125,6 @@ class ModelledViews(Views):
         )
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule of the answer with a number of clusters."""
         return self._decision(n_clusters).best.make()
 
     def mixtures(self, n_clusters: int | None) -> Mixtures:

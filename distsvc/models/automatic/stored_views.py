@@ -100,7 +100,6 @@ class StoredViews(Views):
 
     @property
     def trees(self) -> dict[str, LevelTreeEngine]:
-        """The level trees by view."""
         found = {LEVEL_TREE: self.levels}
         return found | {GRAPH: self.graph.tree} if self.has_graph else found
 
@@ -134,7 +133,6 @@ class StoredViews(Views):
         )
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule of the best partition into `n_clusters` clusters."""
         return self._answer_of(n_clusters).make()
 
     @property
@@ -169,7 +167,6 @@ class StoredViews(Views):
         )
 
     def _why(self, view: str, followed: bool) -> str:
-        """Return the reason for the choice, in sentences."""
         answers = self.answers
         if not self._uses_graph:
             return (

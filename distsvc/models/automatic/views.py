@@ -49,7 +49,6 @@ class Views:
 
     @property
     def has_graph(self) -> bool:
-        """Whether there is a graph of near rows, with a level tree."""
         return self.graph.coordinates is not None
 
     def scored(self, labels: np.ndarray) -> dict[str, Any]:

@@ -50,7 +50,6 @@ class CoresetTree:
 
     @property
     def used(self) -> np.ndarray:
-        """The slots in use, ascending."""
         return np.flatnonzero(self.weights)
 
     def insert(self, X: np.ndarray) -> None:

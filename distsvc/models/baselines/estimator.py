@@ -35,59 +35,10 @@ class Baseline(ClusterMixin, DescribesRows):
     _in_order: bool = False
     """Whether rows come in the order of their keys, as in a job."""
 
-    def check_parameters(self) -> None:
-        """Check the parameters, as `fit` does first.
-
-        Raises
-        ------
-        ParameterError
-            A parameter is out of range.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import BICO
-        >>> from distsvc.errors import ParameterError
-        >>> try:
-        ...     BICO(n_clusters=0).check_parameters()
-        ... except ParameterError as error:
-        ...     print(error)
-        n_clusters must be a whole number of at least 1, found 0
-
-        """
-        check_parameters(self.algorithm, self.get_params())
-
     @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory, float32 or float64.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The estimator.
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, too few rows, or a parameter out of range.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import KMeans
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> KMeans(n_clusters=3, random_state=0).fit(X).n_iter_ >= 1
-        True
-
-        """
         X = check_rows(self, X, ensure_min_samples=self._min_rows)
-        self.check_parameters()
+        check_parameters(self.algorithm, self.get_params())
         self._fit_rows(X)
         return self
 
@@ -96,37 +47,6 @@ class Baseline(ClusterMixin, DescribesRows):
         return self._labels(check_rows(self, X, reset=False))
 
     def cut(self, n_clusters: int, X: TableLike = None) -> np.ndarray:
-        """Return the labels for a smaller number of clusters, without learning again.
-
-        Clusters are merged: centres by Ward's method, the leaves of a tree by its later splits.
-
-        Parameters
-        ----------
-        n_clusters : int
-            Clusters wanted. If the fit has fewer, its own clusters are returned, with a warning.
-        X : array-like of shape (n, d) or None, default=None
-            Rows to label; None for those of `fit`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-            0 is the largest cluster of the rows of `fit`.
-
-        Raises
-        ------
-        ValueError
-            X is not given after `partial_fit`, which does not store its rows.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import BICO
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = BICO(n_clusters=6, random_state=0).fit(X)
-        >>> sorted(set(model.cut(3).tolist()))
-        [0, 1, 2]
-
-        """
         COUNT.check("n_clusters", n_clusters)
         known = getattr(self, "labels_", None)
         labels = known if X is None else self.predict(X)
@@ -146,7 +66,6 @@ class Baseline(ClusterMixin, DescribesRows):
         return by_size(groups, rows)[labels]
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return True once there are clusters."""
         return hasattr(self, "labels_") or hasattr(self, "tree_")
 
     def _fit_rows(self, X: np.ndarray) -> None:
@@ -218,7 +137,7 @@ class StreamBaseline(StreamEstimator, Baseline):
         first = not hasattr(self, "tree_")
         X = check_rows(self, X, reset=first)
         if first:
-            self.check_parameters()
+            check_parameters(self.algorithm, self.get_params())
             self._begin(X)
         self._forget_rows()
         self._add(X)

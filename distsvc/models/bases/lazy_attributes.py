@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -58,6 +59,40 @@ class DescribesRows(BaseEstimator):
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
 
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, float32 or float64. Baselines take rows in memory. Other estimators also take a
+            table that is read block by block, several times, such as a dask array or dataframe, a
+            Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator. Its ``labels_`` are as lazy as X: a dask array for rows of dask.
+
+        Raises
+        ------
+        ValueError
+            For infinity in X, too few rows, or a parameter out of range. For NaN or columns
+            that are no numbers, unless the class takes missing values and categories.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> SupportVectorClustering(random_state=0).fit(X).n_clusters_
+        3
+
+        """
+        raise NotImplementedError
+
     def predict(self, X: TableLike) -> LazyValues:
         """Return the cluster of every row.
 
@@ -80,6 +115,41 @@ class DescribesRows(BaseEstimator):
         >>> first, second = model.predict([[0.1, 0.2], [6.1, 0.2]])
         >>> bool(first == second)
         False
+
+        """
+        raise NotImplementedError
+
+    def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
+        """Return the labels for another number of clusters, without learning again.
+
+        Baselines merge clusters: centres by Ward's method, the leaves of a tree by its later
+        splits.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Clusters wanted. There are fewer if there are too few rows, or clusters of a baseline.
+        X : array-like or table of shape (n, d) or None, default=None
+            Rows to label, as `fit` takes them; None for the rows of `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+            As lazy as X is.
+
+        Raises
+        ------
+        ValueError
+            X is not given, and the rows of `fit` were read block by block.
+
+        Examples
+        --------
+        >>> from distsvc import MixtureClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = MixtureClustering(random_state=0).fit(X)
+        >>> len(set(model.cut(2).tolist()))
+        2
 
         """
         raise NotImplementedError

@@ -25,7 +25,6 @@ class MixedClusterEstimator(OutlierEstimator):
         return {"ensure_all_finite": "allow-nan"}
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags: missing values are allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

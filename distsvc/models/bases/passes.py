@@ -226,37 +226,6 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
 
     @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows: a NumPy array, or a table that is read block by block, such as a dask array or
-            dataframe, a Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
-            It is read several times; n >= 2, float32 or float64.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The estimator. Its ``labels_`` are as lazy as X: a dask array for rows of dask.
-
-        Raises
-        ------
-        ValueError
-            For infinity in X, fewer than 2 rows, or a parameter out of range. For NaN or columns
-            that are no numbers, unless the class takes missing values and categories.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> SupportVectorClustering(random_state=0).fit(X).n_clusters_
-        3
-
-        """
         X = self._as_numbers(X, reset=True)
         source = open_rows(self, X, reset=True, whole=self._whole)
         if source is None:
@@ -265,8 +234,11 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
-        self._count_clusters()
-        self._warn()
+        if isinstance(self.labels_, np.ndarray):
+            # A cluster has no rows if others have larger kernel sums everywhere in it.
+            self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=2)
         return self
 
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
@@ -324,35 +296,6 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return map_rows(self, X, self._values("share"), self.n_jobs)
 
     def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
-        """Return the labels for another number of clusters, without learning again.
-
-        Parameters
-        ----------
-        n_clusters : int
-            Clusters wanted. There are fewer if there are too few rows.
-        X : array-like or table of shape (n, d) or None, default=None
-            Rows to label, as `fit` takes them; None for the rows of `fit`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-            As lazy as X is.
-
-        Raises
-        ------
-        ValueError
-            X is not given, and the rows of `fit` were read block by block.
-
-        Examples
-        --------
-        >>> from distsvc import MixtureClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = MixtureClustering(random_state=0).fit(X)
-        >>> len(set(model.cut(2).tolist()))
-        2
-
-        """
         COUNT.check("n_clusters", n_clusters)
         self._settle()
         if X is None:
@@ -397,20 +340,6 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
             found = passes.values(*map(self._values, columns))
             self.labels_, self.probabilities_, self.outlier_scores_ = found
             phases.ended("labels, shares and scores of the rows")
-
-    def _count_clusters(self) -> None:
-        """Set ``n_clusters_`` to the number of clusters with rows.
-
-        A cluster of the rule has no rows if other clusters have larger kernel sums everywhere in
-        it. For lazy rows, the attribute is not changed.
-        """
-        if isinstance(self.labels_, np.ndarray):
-            self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())
-
-    def _warn(self) -> None:
-        """Issue the notes as warnings of the line that calls `fit`."""
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=3)
 
 
 class OutlierEstimator(DecidesRows, ClusterEstimator):

@@ -1,9 +1,10 @@
-"""Base of estimators that also learn from a stream of blocks."""
+"""Bases of estimators that also learn from a stream of blocks, or have settings of a paper."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, ClassVar, Self
 
+from distsvc.job.parameters import published
 from distsvc.models.bases.validation import TableLike
 
 
@@ -52,3 +53,35 @@ class StreamEstimator:
     def _add_block(self, X: TableLike) -> None:
         """Learn from a block of rows (n, d), not checked yet."""
         raise NotImplementedError
+
+
+class PublishedSettings:
+    """The base of estimators whose paper prints its settings."""
+
+    _algorithm: ClassVar[str]
+    """Name of the algorithm in a job file."""
+
+    @classmethod
+    def published(cls, **parameters: Any) -> Self:
+        """Return an estimator with exactly the settings of its paper.
+
+        The notes of the class list them, with paper and section.
+
+        Parameters
+        ----------
+        **parameters
+            Parameters without a value in the paper, and settings to change.
+
+        Returns
+        -------
+        estimator : object
+            Not fitted.
+
+        Examples
+        --------
+        >>> from distsvc import IncrementalMDH
+        >>> IncrementalMDH.published(n_clusters=3).alpha
+        0.1
+
+        """
+        return cls(**published(cls._algorithm, parameters))

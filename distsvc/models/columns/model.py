@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from distsvc.kernels.projection import project
-from distsvc.models.columns.components import components_above_noise
 from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
 from distsvc.models.mixture.density import MixtureRows
+from distsvc.models.rows.principal_components import components_above_noise
 from distsvc.models.rows.sampling import splitmix
 from distsvc.models.rules.fields import Facts
 

@@ -72,7 +72,6 @@ class GraphEngine:
         self.coordinates = self.without = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the graph's rows, in a table of `n_rows`."""
         return sampling.key_blocks(n_rows, min(n_rows, GRAPH_ROWS))
 
     def set_pilot(self, pilot: np.ndarray) -> None:

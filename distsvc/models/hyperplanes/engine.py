@@ -48,7 +48,6 @@ class Stream:
     tree: GrowingTree | None = None
 
     def state(self) -> State:
-        """Return facts and arrays."""
         return {"place": self.position.facts(), "n_rows": self.n_rows}, dict(vars(self.tree))
 
 
@@ -130,7 +129,6 @@ class TreeEngine:
         return Z if self.scale is None else np.ascontiguousarray(Z / self.scale)
 
     def centred(self, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the rows (n, d) centred, float32 in C order."""
         out = np.empty(X.shape, np.float32) if out is None else out
         return np.subtract(X, self.centre, out=out, dtype=np.float64, casting="unsafe")
 
@@ -186,7 +184,6 @@ class TreeEngine:
         return map_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)
 
     def seedling(self, n_features: int) -> GrowingTree:
-        """Return a tree that has not learned yet."""
         return GrowingTree.start(self.parameters["depth"], n_features)
 
     def learn(self, tree: GrowingTree, Z: np.ndarray) -> None:
@@ -344,7 +341,6 @@ class TreeStream:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows so far."""
         return self._sample.n_seen
 
     def add(self, X: np.ndarray) -> None:

@@ -28,11 +28,10 @@ from distsvc.job.parameters import (
 )
 from distsvc.models.bases.passes import ClusterEstimator, Passes, Values
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.streams import PublishedSettings, StreamEstimator
 from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import Cut
-from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import map_blocks

@@ -64,7 +64,6 @@ class TreeRule(ClusterTree, Rule):
         return shares
 
     def facts(self) -> Facts:
-        """Return the number of clusters."""
         return {"n_clusters": self.cut_into}
 
     @classmethod

@@ -76,7 +76,6 @@ class GrowingTree:
         add_rows(X, self.ends(X), self.counts, self.sums, self.squares)
 
     def forget(self, share: float) -> None:
-        """Multiply the sums by `share`."""
         for total in (self.counts, self.sums, self.squares):
             total *= share
 
@@ -207,7 +206,6 @@ class ClusterTree:
 
     @property
     def n_leaves(self) -> int:
-        """The maximum number of clusters."""
         return len(self.curve)
 
     def cut(self, n_clusters: int) -> Cut:

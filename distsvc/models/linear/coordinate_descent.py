@@ -53,7 +53,6 @@ class Rows:
     def gradient(
         self, u: np.ndarray, p: np.ndarray, scale: float, rows: np.ndarray, G: np.ndarray
     ) -> None:
-        """Write the gradients of `rows` into G."""
         gradient = kernels.gradient_sparse if self.sparse else kernels.gradient_dense
         gradient(*self._arrays, u, p, scale, rows, G)
 
@@ -65,7 +64,6 @@ class Rows:
         return u
 
     def squares(self) -> np.ndarray:
-        """Return |x_i|^2 (n,)."""
         squares = np.empty(self.shape[0])
         if self.sparse:
             kernels.squares_sparse(self._arrays[0], self._arrays[2], squares)
@@ -100,7 +98,6 @@ class Problem:
 
     @cached_property
     def largest(self) -> float:
-        """The largest |x_i|^2."""
         return float(self.squares.max())
 
     @property
@@ -143,7 +140,6 @@ class State:
 
     @property
     def objective(self) -> float:
-        """The objective of `Problem`."""
         return float(self.first_objective + self.tally[kernels.CHANGE])
 
     @property
@@ -212,7 +208,6 @@ class Method:
 
     @classmethod
     def of(cls, given: Given) -> Method:
-        """Return the method from the parameters of an estimator."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     @property

@@ -149,7 +149,6 @@ class LinearEngine(ABC):
         )
 
     def rule(self, mean: np.ndarray) -> LinearRule:
-        """Return the rule, with the mean (d,) of prepared rows."""
         offset, weights = self.solution.offset, self.solution.weights
         return self.rule_type(weights, mean, offset, self.is_ball)
 
@@ -167,12 +166,10 @@ class LinearEngine(ABC):
         return {name: value for name, value in facts.items() if value is not None}
 
     def solved(self) -> State:
-        """Return facts, as JSON can store them, and arrays for `restore`."""
         facts = vars(self.solution) | {"notes": list(self.notes)}
         return facts, {"weights": facts.pop("weights")}
 
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set the solution and the notes to the result of `solved`."""
         known = {**facts, **arrays}
         self.solution = Solution(**{field.name: known[field.name] for field in fields(Solution)})
         self.notes = list(facts["notes"])

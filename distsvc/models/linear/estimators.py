@@ -32,6 +32,7 @@ from distsvc.job.parameters import (
 )
 from distsvc.models.bases.passes import DecidesRows, map_rows
 from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.streams import PublishedSettings
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
@@ -41,7 +42,6 @@ from distsvc.models.linear.engine import (
     radius,
 )
 from distsvc.models.linear.rule import scores
-from distsvc.models.published import PublishedSettings
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.scaling import check_length
 
@@ -63,7 +63,6 @@ class Decision:
         return RowValues("label", np.int64) if self.sides else RowValues("score", np.float64)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the values (n,) of rows X (n, d)."""
         check_length(X)
         found = scores(np.asarray(X, np.float64), self.weights, self.ball) - self.offset
         return np.where(found >= 0.0, 1, -1) if self.sides else found
@@ -183,7 +182,6 @@ class _LinearEstimator(PublishedSettings, DecidesRows, OutlierMixin, BaseEstimat
         return 2.0 * products - np.asarray(X.multiply(X).sum(axis=1)).ravel() - (w**2).sum()
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags of the estimator: it accepts sparse rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -193,7 +191,6 @@ class _LinearEstimator(PublishedSettings, DecidesRows, OutlierMixin, BaseEstimat
         return Decision(self._weights, offset, self._engine_type.is_ball, sides)
 
     def _publish(self, engine: LinearEngine) -> None:
-        """Set the fitted attributes."""
         of = engine.solution
         self._weights = of.weights
         self.support_, self.dual_coef_ = engine.support, engine.dual_coef[None, :]

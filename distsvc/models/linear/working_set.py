@@ -45,7 +45,6 @@ class Candidates:
 
     @classmethod
     def empty(cls, n_features: int) -> Candidates:
-        """Return no rows."""
         nothing = np.zeros(0)
         return cls(nothing, np.zeros(0, np.int64), np.zeros((0, n_features)), nothing)
 
@@ -135,7 +134,6 @@ class WorkingSet:
         return True
 
     def descend(self, method: Method, tol: float, max_iter: int, seed: int) -> None:
-        """Solve the working set."""
         rows = Rows(self.X)
         squares = (self.X * self.X).sum(axis=1)
         p = -squares if self.ball else np.zeros(len(squares))

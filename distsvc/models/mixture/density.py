@@ -34,7 +34,6 @@ class MixtureRows:
         return SortedRows(X, levels, *patterns)
 
     def take(self, rows: np.ndarray) -> MixtureRows:
-        """Return the rows with the indices `rows` (m,)."""
         return MixtureRows(self.X[rows], self.levels[rows], self.n_levels)
 
 
@@ -109,7 +108,6 @@ class MixtureSums:
     likelihood: float = 0.0  # log-likelihood of the mixture that gave the posteriors
 
     def plus(self, other: MixtureSums) -> MixtureSums:
-        """Return the sums over the rows of both parts."""
         return MixtureSums(**{k: v + vars(other)[k] for k, v in vars(self).items()})
 
 

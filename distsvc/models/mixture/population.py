@@ -36,7 +36,6 @@ class ScaledNumbers:
     log_slopes: np.ndarray | None = None  # log Jacobian of draws by mapped draws, if not mapped
 
     def take(self, m: int) -> ScaledNumbers:
-        """Return the first m rows."""
         slopes = None if self.log_slopes is None else self.log_slopes[:m]
         return ScaledNumbers(self.draws[:m], self.middles[:m], slopes)
 
@@ -96,7 +95,6 @@ class PopulationRows:
         return bics.argmax(axis=0)
 
     def population(self, members: np.ndarray) -> Population:
-        """Return the cached population of the rows with the indices `members` (m,)."""
         key = members.tobytes()
         if key not in self._populations:
             self._populations[key] = Population.of(self, members)
@@ -147,7 +145,6 @@ class Population:
 
     @classmethod
     def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
-        """Return the population of the rows with the indices `members` (m,)."""
         numbers, n_numbers = described_numbers(rows, members, rows.scale_of)
         q, log_n = len(rows.n_levels), float(np.log(len(rows)))
         categories, n_categories = np.zeros((q, len(rows))), np.zeros(q, np.int64)

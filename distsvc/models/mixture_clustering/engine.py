@@ -141,10 +141,8 @@ class MixtureEngine(Engine):
         return self._facts
 
     def solved(self) -> State:
-        """Return facts and arrays for `restore`."""
         return {"found": self._facts, "notes": self.notes}, self.rule.arrays()
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `solved`; its notes replace the present ones."""
         self.rule = ComponentRule.restored(facts, arrays)
         self._facts, self.notes = dict(facts["found"]), list(facts["notes"])

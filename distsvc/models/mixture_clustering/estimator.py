@@ -213,7 +213,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         self._publish()
 
     def _publish(self) -> None:
-        """Set the fitted attributes of the mixture."""
         engine, rule, columns = self._engine, self._engine.rule, self._engine.columns
         self.weights_, self.means_ = rule.weights, rule.means
         self.covariances_ = rule.covariances

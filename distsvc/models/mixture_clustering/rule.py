@@ -129,7 +129,6 @@ class ComponentRule(Rule):
         return {"label": labels, "score": score, "outlier": score < 0.0}
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the posterior probabilities (n, K) float32 of prepared rows Z (n, d) float32."""
         return self._labeller.shares(Z)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
@@ -162,7 +161,6 @@ class ComponentRule(Rule):
 
     @cached_property
     def mixture(self) -> NormalMixture:
-        """The mixture of the components."""
         return NormalMixture(
             self.weights, self.means, self.covariances, self.chances, self.n_levels
         )

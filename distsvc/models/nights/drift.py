@@ -45,7 +45,6 @@ class ColumnCounts:
 
     @classmethod
     def empty(cls, edges: np.ndarray) -> ColumnCounts:
-        """Return the counts of no rows."""
         return cls(edges, np.zeros((len(edges), DRIFT_BINS + 1), np.int64))
 
     def add(self, X: np.ndarray) -> None:
@@ -55,7 +54,6 @@ class ColumnCounts:
 
     @property
     def missing(self) -> np.ndarray:
-        """Share of missing values of every column (d,)."""
         return self.counts[:, -1] / np.maximum(self.counts.sum(axis=1), 1)
 
 

@@ -181,7 +181,6 @@ class Reservoir:
 
     @classmethod
     def empty(cls, seed: int, n_features: int) -> Reservoir:
-        """Return the reservoir of a stream without rows."""
         return cls(seed, np.zeros((0, n_features), np.float32), np.zeros(0, np.uint64))
 
     def add(self, X: np.ndarray) -> None:

@@ -94,7 +94,6 @@ class ColumnSums:
 
     @classmethod
     def empty(cls, shift: np.ndarray) -> ColumnSums:
-        """Return the sums of no rows."""
         d = shift.size
         bounds = np.full(d, np.inf)
         return cls(shift, [0] * d, [0] * d, bounds, -bounds, np.zeros(d, np.int64))
@@ -119,7 +118,6 @@ class ColumnSums:
         return None
 
     def merge(self, other: ColumnSums) -> None:
-        """Add the rows of another part of the table."""
         self.first = [a + b for a, b in zip(self.first, other.first, strict=True)]
         self.second = [a + b for a, b in zip(self.second, other.second, strict=True)]
         self.least = np.minimum(self.least, other.least)

@@ -42,9 +42,8 @@ from distsvc.job.parameters import (
 )
 from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, map_rows
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.streams import PublishedSettings, StreamEstimator
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
-from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import map_blocks
@@ -458,21 +457,18 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
 
     def _begin(self, engine: EitherEngine) -> None:
-        """Delete the results of an earlier fit and set the engine."""
         self._forget_rows()
         for name in FIT_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._engine, self.notes_ = engine, engine.notes
 
     def _take_decision(self) -> None:
-        """Set the attributes of the trained model."""
         engine = self._engine
         self.gamma_, self.C_, self.n_iter_ = engine.gamma, engine.C, engine.n_iter
         self.support_vectors_ = engine.original(engine.support_vectors)
         self.dual_coef_, self.offset_ = engine.decision.a, 1.0
 
     def _take_clusters(self) -> None:
-        """Set the attributes of the engine's clusters."""
         engine = self._engine
         self.n_clusters_ = engine.rule.n_clusters
         self.equilibria_ = engine.original(engine.equilibria)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.job.parameters import Given
+from distsvc.job.parameters import Given, check_parameters
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
@@ -111,7 +111,7 @@ class Sampled(AlgorithmJob):
 
         estimator = ESTIMATORS[job.model.algorithm](**parameters)
         assert isinstance(estimator, Baseline)
-        estimator.check_parameters()
+        check_parameters(estimator.algorithm, estimator.get_params())
         super().__init__(parameters, SampledEngine(estimator, len(table.columns)))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.models.graph.plane import telling_plane
+from distsvc.models.graph.landmarks import telling_plane
 from distsvc.models.rows.principal_components import principal_components
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.profiles import profiles

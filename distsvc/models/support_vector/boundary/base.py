@@ -51,7 +51,6 @@ class Parameters:
 
     @classmethod
     def of(cls, given: Given) -> Parameters:
-        """Return the parameters from the checked parameters of the estimator, by name."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     @property
@@ -110,7 +109,6 @@ class SupportVectorEngine(ABC):
         return (Z + self.centre).astype(np.float32)
 
     def note(self, text: str) -> None:
-        """Add a remark, once."""
         if text not in self.notes:
             self.notes.append(text)
 

@@ -135,13 +135,11 @@ class BoundaryEngine(SupportVectorEngine):
         self._set_decision(S, a)
 
     def trained(self) -> State:
-        """Return the result of `train` as facts and arrays for `restore`."""
         names = ("gamma", "C", "epsilon", "n_iter")
         facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
         return facts, {"S": self.decision.S, "a": self.decision.a}
 
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set the result of `trained`, after `set_pilot`."""
         self.gamma, self.C, self.epsilon = facts["gamma"], facts["C"], facts["epsilon"]
         self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)

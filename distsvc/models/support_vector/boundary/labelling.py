@@ -176,14 +176,12 @@ class Boundary:
 
     @classmethod
     def empty(cls, f: DecisionFunction) -> Boundary:
-        """Return a boundary without rows."""
         d, b = f.S.shape
         none = np.zeros(0, np.uint64), np.zeros(0, np.int32)
         nothing = np.zeros((0, d), np.float32), *none, np.zeros(b, np.int64)
         return cls(*nothing, np.full(1, np.inf, np.float32))
 
     def merge(self, other: Boundary, limit: int) -> Boundary:
-        """Return the boundary of both parts together."""
         return Boundary(
             np.concatenate([self.X, other.X]),
             np.concatenate([self.keys, other.keys]),

@@ -107,7 +107,6 @@ class StochasticGradient:
         return max(DESCENT_PIECE // work, 1)
 
     def state(self) -> State:
-        """Return facts and arrays for `restore`."""
         n = self.n_vectors
         arrays = {"S": self.vectors, "state": self._state.copy(), "sums": self._sums.copy()}
         arrays |= {name: getattr(self, f"_{name}")[:n].copy() for name in VECTOR_ARRAYS}

@@ -38,7 +38,6 @@ class DescentProgress:
     history: list[float]
 
     def state(self) -> State:
-        """Return facts and arrays for `restored`."""
         facts, arrays = self.descent.state()
         return facts | {"place": self.position.facts(), "history": self.history}, arrays
 

@@ -52,7 +52,6 @@ class LevelTreeEngine(SupportVectorEngine):
     _grown: Sequence[Grown]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set the centre and the models from pilot rows (m, d), in the order of their keys."""
         super().set_pilot(pilot, n_rows)
         given, gamma = self.parameters, self.parameters.gamma
         self.ensemble = make_ensemble(
@@ -163,7 +162,6 @@ class LevelTreeEngine(SupportVectorEngine):
 
     @property
     def support_vectors(self) -> np.ndarray:
-        """Centred support vectors (B, d) float32 of the answer's tree."""
         S = self.levels.tree.S
         return placed(S.T, self.ensemble.components[: len(S)])
 
@@ -185,11 +183,9 @@ class LevelTreeEngine(SupportVectorEngine):
     # Methods for estimators in memory.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return the coordinates (n, q) float32 of rows X (n, d) along the leading directions."""
         return self.ensemble.view(self.centred(X))
 
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        """Train all models on seen rows (m, q) with their keys (m,); grow and test their trees."""
         order = np.argsort(keys)
         ranked, ranked_keys = rows[order], keys[order]
 
@@ -213,5 +209,4 @@ class LevelTreeEngine(SupportVectorEngine):
         return self.levels.voter.labels(self.levels.rows(rows))
 
     def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float32 of seen rows (n, q)."""
         return self.levels.score(rows)

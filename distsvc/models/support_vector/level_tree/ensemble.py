@@ -98,7 +98,6 @@ class Ensemble:
 
     @classmethod
     def restored(cls, facts: Facts, components: np.ndarray) -> Ensemble:
-        """Return the ensemble from its `facts` and components."""
         members = [Member(**member) for member in facts["members"]]
         return cls(**facts | {"components": components, "members": members})
 

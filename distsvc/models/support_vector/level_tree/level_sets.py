@@ -86,7 +86,6 @@ class LevelSets:
 
     @property
     def winner(self) -> Answer:
-        """Answer that won the vote."""
         return self.answers[self.granularity]
 
     @property

@@ -51,7 +51,6 @@ class VoteRows:
         self._cache: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state to pickle, without the cache."""
         return {"view": self.view, "n_jobs": self.n_jobs, "_cache": {}}
 
     def cut(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:

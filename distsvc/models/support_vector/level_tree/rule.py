@@ -47,11 +47,9 @@ class Scored:
         return {"components": components, **near}
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
-        """Return centred rows Z (n, d) float32 along the components, (n, c) float32."""
         return project(Z, self.components)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
         return self.neighbour_score.unrounded(project(Z, self.components))
 
     @cached_property

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from distsvc.models.graph import plane
-from distsvc.models.graph.plane import telling_plane
+from distsvc.models.graph import landmarks
+from distsvc.models.graph.landmarks import telling_plane
 
 
 def clusters(k, d=6, n=400, seed=0):
@@ -15,7 +15,7 @@ def clusters(k, d=6, n=400, seed=0):
 
 
 def test_directions_equal_those_of_linear_discriminant_analysis(monkeypatch):
-    monkeypatch.setattr(plane, "SHRUNK", 0.0)
+    monkeypatch.setattr(landmarks, "SHRUNK", 0.0)
     X, labels = clusters(4)
     found = telling_plane(X, labels)
     expected = LinearDiscriminantAnalysis(solver="eigen").fit(X, labels).scalings_[:, :2].T
