@@ -13,10 +13,9 @@ from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.bases.mixed import MixedClusterEstimator
 from distsvc.models.bases.passes import Passes, Values
 from distsvc.models.bases.phases import Phases
-from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
-from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import both, map_blocks, n_threads, one_thread
+from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.threads import both, n_threads, one_thread
 from distsvc.models.rules.joined import clusters_to_join, joined
 
 
@@ -132,39 +131,10 @@ class AutoClustering(MixedClusterEstimator):
         least = 0.0 if self.noise else -np.inf
         return replace(super()._values(column), rule=self._rule, least=least)
 
-    def _begin(self) -> AutomaticEngine:
-        engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
-        engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
-        return engine
-
-    def _fit_array(self, X: np.ndarray) -> None:
-        phases = Phases(self)
-        engine = self._begin()
-        levels = engine.levels
-        keys = sampling.row_keys(levels.seed, np.arange(len(X)))
-        order = sampling.lowest(keys, len(X))
-        first = order[:PILOT_ROWS]
-        engine.model_columns(X[first], keys[first], self._nominal(X.shape[1]))
-        engine.set_pilot(engine.learned(X[first], keys[first]), len(X))
-        phases.ended("columns")
-        if engine.columns is None:
-            rows = levels.seen(X)
-            levels.learn(rows, keys, len(X))
-            levels.find_clusters([(rows, keys)])
-            phases.ended("level trees of the columns")
-        if engine.uses_graph:
-            some = order[_first(engine.graph, keys[order], len(X))]
-            self._learn_views(engine, engine.learned(X[some], keys[some]), keys[some])
-            phases.ended("graph of near rows, its models and their vote")
-        self._take(engine, X[first], len(X))
-        self._rows = map_blocks(self._values("label").prepared, X, self.n_jobs)
-        self.labels_ = map_blocks(self._values("label").of_centred, self._rows, self.n_jobs)
-        self._hold_rows(self._rows)
-        phases.ended("choice and labels")
-
     def _fit_source(self, source: Input) -> None:
         phases = Phases(self)
-        engine = self._begin()
+        engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
+        engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
         levels = engine.levels
         passes = Passes(source, levels.seed)
         X, keys = passes.draw(engine.sample_ranges)
@@ -175,7 +145,8 @@ class AutoClustering(MixedClusterEstimator):
             pilot, X = engine.learned(pilot, passes.pilot_keys), engine.learned(X, keys)
         engine.set_pilot(pilot, n_rows)
         if engine.uses_graph:
-            first = _first(engine.graph, keys, n_rows)
+            last = engine.graph.key_ranges(n_rows)[-1]
+            first = slice(0, sampling.slice_by_key(keys, *last).stop)
             self._learn_views(engine, X[first], keys[first])
             phases.ended("graph of near rows, its models and their vote")
         if engine.columns is None:
@@ -188,7 +159,6 @@ class AutoClustering(MixedClusterEstimator):
             phases.ended("level trees of the columns")
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
-        self._rows = self._held.rows if self._held is not None else None
 
     def _learn_views(self, engine: AutomaticEngine, X: np.ndarray, keys: np.ndarray) -> None:
         """Learn the graph of rows X (m, d) with keys (m,), and the mixtures at the same time."""
@@ -210,8 +180,3 @@ class AutoClustering(MixedClusterEstimator):
         self.algorithm_, self.why_ = answer.view, answer.why
         self.agreement_, self.likeness_ = answer.agreement, answer.likeness
         self.n_clusters_, self.notes_ = self._rule.n_clusters, engine.notes
-
-
-def _first(graph: GraphEngine, keys: np.ndarray, n_rows: int) -> slice:
-    """Return the slice of ascending keys (n,) that belong to the graph's rows."""
-    return slice(0, sampling.slice_by_key(keys, *graph.key_ranges(n_rows)[-1]).stop)

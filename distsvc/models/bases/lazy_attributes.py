@@ -162,7 +162,7 @@ class DescribesRows(BaseEstimator):
 
     def _forget_rows(self) -> None:
         """Drop all values of the rows of `fit`; they are invalid after another fit or block."""
-        for name in ("labels_", "_held", *LAZY_ATTRIBUTES):
+        for name in ("labels_", "_held", "_rows", *LAZY_ATTRIBUTES):
             self.__dict__.pop(name, None)
 
     def _of_held(self, name: str) -> np.ndarray:

@@ -10,14 +10,12 @@ from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.inputs.rows import Reading
 from distsvc.models.bases.passes import OutlierEstimator, Values
 from distsvc.models.bases.validation import TableLike
-from distsvc.models.rows.threads import map_blocks
 
 
 class MixedClusterEstimator(OutlierEstimator):
     """Estimator whose engine models the columns of a table."""
 
     n_jobs: int | None
-    _rows: np.ndarray | None  # prepared rows of `fit`; None if read block by block
 
     @property
     def _allowed(self) -> dict[str, str]:
@@ -54,12 +52,6 @@ class MixedClusterEstimator(OutlierEstimator):
         """Return a mask (d,) bool of the columns that contain codes of categories."""
         levels = self._levels or (None,) * d
         return np.array([of is not None for of in levels], bool)
-
-    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
-        if self._rows is None:
-            raise ValueError("cut needs X, since rows that are read block by block are not stored")
-        values = self._values_of_cut(n_clusters)
-        return np.asarray(map_blocks(values.of_centred, self._rows, self.n_jobs))
 
     def _values(self, column: str) -> Values:
         engine = self._engine

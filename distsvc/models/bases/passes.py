@@ -18,8 +18,16 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.given import is_elsewhere, opened
-from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut, readable_again
+from distsvc.inputs.given import ArrayRows, opened
+from distsvc.inputs.rows import (
+    Input,
+    OfRows,
+    Reading,
+    RowValues,
+    block_rows,
+    cut,
+    readable_again,
+)
 from distsvc.job.parameters import COUNT
 from distsvc.models.bases.lazy_attributes import DescribesRows
 from distsvc.models.bases.phases import Phases
@@ -46,15 +54,15 @@ DTYPES = {
 }
 
 
-def open_rows(
-    estimator: BaseEstimator, X: TableLike, *, reset: bool, whole: bool = False
-) -> Input | None:
-    """Return the reader of X, with checked columns; None for arrays.
+class CheckedRows(ArrayRows):
+    """The rows of an array that scikit-learn has checked."""
 
-    A frame in memory counts as an array if the rows are needed as a `whole`.
-    """
-    if whole and not is_elsewhere(X):
-        return None
+    def _check_finite(self, block: np.ndarray, first: int) -> None:
+        """Accept missing values, which some estimators model."""
+
+
+def open_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Input | None:
+    """Return the reader of X, with checked columns; None for arrays."""
     source = opened(X)
     if source is not None:
         validate_data(estimator, source.header, reset=reset, skip_check_array=True)
@@ -223,17 +231,18 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     labels_: LazyValues
     n_clusters_: int
     _engine: Any
+    _rows: np.ndarray | None = None  # prepared rows of `fit`, for `cut`; None if not in memory
 
     @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
         X = self._as_numbers(X, reset=True)
-        source = open_rows(self, X, reset=True, whole=self._whole)
+        source = open_rows(self, X, reset=True)
         if source is None:
             check_integers(X)
-            self._fit_array(check_rows(self, X, ensure_min_samples=2, **self._allowed))
-        else:
-            with readable_again(source) as source:
-                self._fit_source(source)
+            X = check_rows(self, X, ensure_min_samples=2, **self._allowed)
+            source = CheckedRows(X, Reading()).opened()
+        with readable_again(source) as source:
+            self._fit_source(source)
         if isinstance(self.labels_, np.ndarray):
             # A cluster has no rows if others have larger kernel sums everywhere in it.
             self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())
@@ -250,18 +259,9 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         """Options of scikit-learn's check of rows."""
         return {}
 
-    @property
-    def _whole(self) -> bool:
-        """Whether `fit` reads a frame in memory as one array, not in blocks."""
-        return False
-
-    @abstractmethod
-    def _fit_array(self, X: np.ndarray) -> None:
-        """Fit rows X (n, d), n >= 2; parameters are not checked yet."""
-
     @abstractmethod
     def _fit_source(self, source: Input) -> None:
-        """Fit rows that are read block by block; parameters are not checked yet."""
+        """Fit rows in several passes; parameters are not checked yet."""
 
     def predict(self, X: TableLike) -> LazyValues:
         self._settle()
@@ -298,9 +298,12 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
         COUNT.check("n_clusters", n_clusters)
         self._settle()
-        if X is None:
-            return self._labels_of_cut(int(n_clusters))
-        return map_rows(self, X, self._values_of_cut(int(n_clusters)), self.n_jobs)
+        values = self._values_of_cut(int(n_clusters))
+        if X is not None:
+            return map_rows(self, X, values, self.n_jobs)
+        if self._rows is None:
+            raise ValueError("cut needs X, since rows that are read block by block are not stored")
+        return map_blocks(values.of_centred, self._rows, self.n_jobs)
 
     def _scores(self, X: TableLike) -> LazyValues:
         self._settle()
@@ -308,10 +311,6 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
 
     def _values_of_cut(self, n_clusters: int) -> Values:
         """Return the function that labels raw rows for another number of clusters."""
-        raise NotImplementedError
-
-    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
-        """Return the labels (n,) int32 of the rows of `fit` for another number of clusters."""
         raise NotImplementedError
 
     def _settle(self) -> None:
@@ -322,18 +321,15 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         """Return the function that labels or scores raw rows."""
         return Values(self._engine.rule, self._engine.centre, column)
 
-    def _hold_rows(self, Z: np.ndarray) -> None:
-        """Store the centred rows Z (n, d) float32 of `fit`, for its lazy attributes."""
-        functions = (self._values(column).of_centred for column in ("probability", "outlier_score"))
-        self._hold(Z, *functions)
-
     def _label_passes(self, passes: Passes) -> None:
         """Label the rows of `fit` in another pass; compute their lazy attributes or store them."""
         phases = Phases(self)
         if passes.source.in_memory:
             Z = passes.prepared(self._values("label"))
             self.labels_ = map_blocks(self._values("label").of_centred, Z, self.n_jobs)
-            self._hold_rows(Z)
+            functions = map(self._values, ("probability", "outlier_score"))
+            self._hold(Z, *(values.of_centred for values in functions))
+            self._rows = Z
             phases.ended("labels")
         else:
             columns = "label", "probability", "outlier_score"

@@ -128,8 +128,8 @@ class TreeEngine:
         """Return centred rows (n, d) float32 in the units of the trees."""
         return Z if self.scale is None else np.ascontiguousarray(Z / self.scale)
 
-    def centred(self, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        out = np.empty(X.shape, np.float32) if out is None else out
+    def centred(self, X: np.ndarray) -> np.ndarray:
+        out = np.empty(X.shape, np.float32)
         return np.subtract(X, self.centre, out=out, dtype=np.float64, casting="unsafe")
 
     def n_passes(self, n_rows: int) -> int:

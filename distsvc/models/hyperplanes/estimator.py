@@ -12,10 +12,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
@@ -31,14 +30,9 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import PublishedSettings, StreamEstimator
 from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
-from distsvc.models.hyperplanes.tree import Cut
-from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import map_blocks
 
-CHOSEN = (
-    "cluster_tree_", "n_clusters_", "_leaves", "valleys_", "clearest_valley_", "agreement_",
-)  # fmt: skip
+CHOSEN = ("cluster_tree_", "n_clusters_", "valleys_", "clearest_valley_", "agreement_")
 """Attributes of a fit that further rows make invalid."""
 
 
@@ -203,27 +197,22 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     _algorithm = "imdh"
 
-    def _fit_array(self, X: np.ndarray) -> None:
-        engine = self._begin()
-        keys = sampling.row_keys(engine.seed, np.arange(len(X)))
-        order = sampling.lowest(keys, len(X))
-        engine.set_width(X.shape[1])
-        engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
-        n = sampling.slice_by_key(keys[order], *engine.key_ranges(len(X))[-1]).stop
-        self._learn(X, keys, order[:n], len(X))
-        self._take_rows(engine.centred(X))
-
     def _fit_source(self, source: Input) -> None:
         engine = self._begin()
         passes = Passes(source, engine.seed)
+        engine.set_width(source.n_features)
         X, keys = passes.draw(engine.key_ranges)
         engine.set_pilot(passes.pilot, passes.n_rows)
-        self._learn(X, keys, np.arange(len(X)), passes.n_rows)
+        rows = engine.centred(X)
         del X
-        if source.in_memory:
-            self._take_rows(passes.prepared(self._values("label")))
-        else:
-            self._label_passes(passes)
+        phases = Phases(self)
+        grown = engine.grow_all(rows, keys, passes.n_rows)
+        phases.ended("trees")
+        engine.choose(grown)
+        phases.ended("choice")
+        self.centre_, self.n_samples_ = engine.centre, engine.n_samples
+        self._publish()
+        self._label_passes(passes)
 
     def _add_block(self, X: TableLike) -> None:
         first = not hasattr(self, "_stream")
@@ -241,11 +230,6 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     def _values_of_cut(self, n_clusters: int) -> Values:
         return Values(self._engine.rule_of(n_clusters), self._engine.centre, "label")
 
-    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
-        if not hasattr(self, "_leaves"):
-            raise ValueError("cut needs X, since rows that are read block by block are not stored")
-        return _labels_of_leaves(self._all_leaves, self.cluster_tree_.cut(n_clusters))[self._leaves]
-
     def _begin(self) -> TreeEngine:
         """Check the parameters, delete an earlier fit and return a new engine."""
         check_parameters(self._algorithm, self.get_params())
@@ -253,20 +237,6 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
         self._engine.n_jobs = self.n_jobs
         return self._engine
-
-    def _learn(self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int) -> None:
-        """Grow the trees from X[order], the sample of `n_rows` rows by key, and choose one."""
-        engine, keys = self._engine, keys[order]
-        rows = np.empty((len(order), X.shape[1]), np.float32)
-        for part in _parts(*rows.shape):
-            engine.centred(X.take(order[part], axis=0), out=rows[part])
-        phases = Phases(self)
-        grown = engine.grow_all(rows, keys, n_rows)
-        phases.ended("trees")
-        engine.choose(grown)
-        phases.ended("choice")
-        self.centre_, self.n_samples_ = engine.centre, engine.n_samples
-        self._publish()
 
     def _forget(self, names: Iterable[str]) -> None:
         self._forget_rows()
@@ -287,34 +257,3 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
             self._stream.choose()
             self._publish()
         check_is_fitted(self, "cluster_tree_")
-
-    @property
-    def _all_leaves(self) -> Cut:
-        """The cut whose clusters are all leaves."""
-        return self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
-
-    def _take_rows(self, Z: np.ndarray) -> None:
-        """Label the centred rows Z (n, d) float32 of `fit`, and store their leaves for `cut`."""
-        phases = Phases(self)
-        whole = self._engine.rule_of(self.cluster_tree_.n_leaves)
-        self._leaves = map_blocks(whole.labels, Z, self.n_jobs)
-        self.labels_ = _labels_of_leaves(self._all_leaves, self._engine.cut)[self._leaves]
-        self._hold_rows(Z)
-        phases.ended("labels")
-
-
-def _parts(n: int, d: int) -> Iterator[slice]:
-    """Yield slices of n rows of d float32 that fit into a processor's cache."""
-    step = max(2**18 // d, 1)
-    for first in range(0, n, step):
-        yield slice(first, min(first + step, n))
-
-
-def _labels_of_leaves(whole: Cut, cut: Cut) -> np.ndarray:
-    """Return the cluster in `cut` of every leaf of `whole`, in the order of the leaves' labels."""
-    labels = cut.labels.copy()
-    for node in whole.tree.splits:
-        below = whole.children[node]
-        labels[below] = np.where(labels[node] >= 0, labels[node], labels[below])
-    leaves = np.flatnonzero(whole.labels >= 0)
-    return labels[leaves[np.argsort(whole.labels[leaves])]]

@@ -17,8 +17,7 @@ from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
-from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import map_blocks
+from distsvc.models.rows.sampling import seed_of
 
 
 class LogDensities(Values):
@@ -173,19 +172,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
             self._engine.add(X)
             self._publish()
         self._forget_rows()
-        self._rows = None
-
-    def _fit_array(self, X: np.ndarray) -> None:
-        phases = Phases(self)
-        engine = MixtureEngine(self.get_params(), seed_of(self.random_state))
-        keys = sampling.row_keys(engine.seed, np.arange(len(X)))
-        first = sampling.lowest(keys, min(len(X), PILOT_ROWS))
-        self._learn(engine, X[first], keys[first], len(X))
-        phases.ended("models of the columns, and mixtures")
-        self._rows = self._values("label").prepared(X)
-        self.labels_ = map_blocks(engine.rule.labels, self._rows, self.n_jobs)
-        self._hold_rows(self._rows)
-        phases.ended("labels")
 
     def _fit_source(self, source: Input) -> None:
         phases = Phases(self)
@@ -196,7 +182,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         self._learn(engine, passes.pilot, passes.pilot_keys, passes.n_rows)
         phases.ended("models of the columns, and mixtures")
         self._label_passes(passes)
-        self._rows = self._held.rows if self._held is not None else None
 
     def _settle(self) -> None:
         check_is_fitted(self, "weights_")

@@ -40,11 +40,10 @@ from distsvc.job.parameters import (
     Stopping,
     Variant,
 )
-from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, map_rows
+from distsvc.models.bases.passes import CheckedRows, OutlierEstimator, Passes, Values, map_rows
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import PublishedSettings, StreamEstimator
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
-from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import map_blocks
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
@@ -53,7 +52,7 @@ from distsvc.models.support_vector.engines import EitherEngine, engine_for, engi
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 FIT_ATTRIBUTES = (
-    "seconds_", "tree_", "agreement_", "candidates_", "_rows", "epsilon_", "n_boundary_",
+    "seconds_", "tree_", "agreement_", "candidates_", "epsilon_", "n_boundary_",
 )  # fmt: skip
 """Attributes that not every fit sets."""
 
@@ -321,32 +320,12 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
 
     _algorithm = "support-vector"
     _engine: EitherEngine = field(init=False)
-    _rows: np.ndarray | None = field(default=None, init=False)
-    """The centred rows (n, d) float32 of `fit` that `cut` labels."""
-
-    def _fit_array(self, X: np.ndarray) -> None:
-        started, phases = perf_counter(), Phases(self)
-        engine = engine_for(self.get_params(), seed_of(self.random_state))
-        engine.n_jobs = self.n_jobs
-        keys = sampling.row_keys(engine.seed, np.arange(len(X)))
-        engine.set_pilot(X[sampling.lowest(keys, PILOT_ROWS)], len(X))
-        rows = engine.seen(X)
-        engine.learn(rows, keys, len(X))
-        trained = phases.ended("training")
-        engine.find_clusters([(rows, keys)])
-        phases.ended("clusters")
-        self._begin(engine)
-        labels = map_blocks(engine.labels, rows, self.n_jobs)
-        self.labels_ = self._with_noise(labels, rows)
-        self._hold_rows(engine.centred(X))
-        phases.ended("labels")
-        self._take_fit(started, trained)
 
     def _fit_source(self, source: Input) -> None:
         started, phases = perf_counter(), Phases(self)
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        if self.labelling in IN_MEMORY:
+        if self.labelling in IN_MEMORY and not isinstance(source, CheckedRows):
             raise ParameterError(
                 f"labelling={self.labelling!r} needs all rows at once: give a NumPy array, or a "
                 "sample"
@@ -361,15 +340,16 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         del rows, keys
         trained = phases.ended("training")
         parts = ((engine.seen(block), keys) for block, keys in passes.again())
-        engine.find_clusters(parts)
+        if self.labelling in IN_MEMORY:
+            seen, all_keys = map(np.concatenate, zip(*parts, strict=True))
+            engine.find_clusters([(seen, all_keys)])
+        else:
+            engine.find_clusters(parts)
         phases.ended("clusters")
         self._begin(engine)
         self._label_passes(passes)
-        self._take_fit(started, trained)
-
-    def _take_fit(self, started: float, trained: float) -> None:
-        if self._held is not None and isinstance(self._engine, LevelTreeEngine):
-            self._rows = self._held.rows
+        if isinstance(engine, BoundaryEngine):
+            self._rows = None
         self._take_decision()
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
