@@ -120,7 +120,14 @@ class ViewDecision:
     @property
     def alternative(self) -> PartitionProposal | None:
         """The most probable proposal that differs from the answer, None if none does."""
-        return next((each for each in self.proposals if _differs(each, self.best)), None)
+        best = self.best
+        for one in self.proposals:
+            differs = rand_index(one.labels, best.labels) <= SAME_ANSWER
+            if 1 in (one.n_clusters, best.n_clusters):
+                differs = one.n_clusters != best.n_clusters
+            if differs:
+                return one
+        return None
 
     @property
     def likeness(self) -> float | None:
@@ -423,9 +430,3 @@ def _clearly_better(one: PartitionProposal, other: PartitionProposal, rows: Popu
         for each in (one, other)
     ]
     return pair[0].predicts_better_than(pair[1]) >= SIGNIFICANT
-
-
-def _differs(one: PartitionProposal, other: PartitionProposal) -> bool:
-    if 1 in (one.n_clusters, other.n_clusters):
-        return one.n_clusters != other.n_clusters
-    return rand_index(one.labels, other.labels) <= SAME_ANSWER

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import ArrayRows, opened
 from distsvc.inputs.rows import (
+    Ends,
     Input,
     OfRows,
     Reading,
@@ -34,7 +35,6 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.validation import (
     LazyValues,
     TableLike,
-    check_integers,
     check_rows,
     reject_weights,
 )
@@ -238,7 +238,10 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         X = self._as_numbers(X, reset=True)
         source = open_rows(self, X, reset=True)
         if source is None:
-            check_integers(X)
+            if isinstance(X, np.ndarray) and X.ndim == 2:
+                ends = Ends()
+                ends.add_array(X)
+                ends.check("X", None)
             X = check_rows(self, X, ensure_min_samples=2, **self._allowed)
             source = CheckedRows(X, Reading()).opened()
         with readable_again(source) as source:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from distsvc.inputs.given import is_elsewhere
-from distsvc.inputs.rows import Ends, check_array
+from distsvc.inputs.rows import check_array
 from distsvc.models.rows.scaling import check_length
 
 TableLike: TypeAlias = Any
@@ -64,11 +64,3 @@ def reject_weights(fit: Fit) -> Fit:
         return fit(self, *rows, **options)
 
     return fitted  # type: ignore[return-value]
-
-
-def check_integers(X: TableLike) -> None:
-    """Raise UnusableRowsError for an array with integers whose differences float64 rounds away."""
-    if isinstance(X, np.ndarray) and X.ndim == 2:
-        ends = Ends()
-        ends.add_array(X)
-        ends.check("X", None)

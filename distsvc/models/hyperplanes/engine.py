@@ -206,7 +206,8 @@ class TreeEngine:
         self.tree_valleys = np.array([self._valleys(cut).max(initial=0.0) for cut in cuts])
         self.clearest_valley = float(np.median(self.tree_valleys))
         cuts, alike = self._agreeing_cuts(cuts)
-        self.restart = most_agreeing(alike)
+        mean = (alike.sum(axis=1) - 1.0) / max(len(alike) - 1, 1)
+        self.restart = int(np.argmax(mean.round(12)))  # the first if tied
         cut = self._final_cut(cuts[self.restart])
         own = alike[self.restart]
         self.agreement = share_alike(own if cut.n_clusters > 1 else np.ones_like(own))
@@ -360,15 +361,6 @@ class TreeStream:
         """Choose the clusters of the present tree."""
         self.engine.pilot, self.engine.notes = self.pilot, []
         self.engine.choose([self.growing])
-
-
-def most_agreeing(alike: np.ndarray) -> int:
-    """Return the index of the labelling that agrees most with all others; the first if tied.
-
-    `alike` (m, m) are the adjusted Rand indices of the labellings.
-    """
-    mean = (alike.sum(axis=1) - 1.0) / max(len(alike) - 1, 1)
-    return int(np.argmax(mean.round(12)))
 
 
 def share_alike(alike: np.ndarray) -> float:

@@ -66,8 +66,10 @@ def profiles(
     if not 0 < sizes[chosen[0]] < len(X):
         return []
     apart, ranges = best_ranges(X, labels, chosen)
-    for group in together:
-        _keep_best(apart[:, group], ranges[:, group])
+    for group in together:  # of equally good columns, one whose range is 1
+        ones = 0.1 * 10.0**-J_DECIMALS * (ranges[:, group, 0] > 0.0)
+        best = (np.round(apart[:, group], J_DECIMALS) + ones).argmax(axis=1)
+        apart[:, group][np.arange(ones.shape[1]) != best[:, None]] = 0.0
     found = []
     for i, c in enumerate(chosen):
         inside = labels == c
@@ -78,13 +80,6 @@ def profiles(
         typical = places[np.argsort(away, kind="stable")[:5]]
         found.append(ClusterProfile(c, int(sizes[c]), columns, typical))
     return found
-
-
-def _keep_best(apart: np.ndarray, ranges: np.ndarray) -> None:
-    """Set J (c, w) of one-hot columns to 0 except the best; in a tie, a column whose range is 1."""
-    order = np.round(apart, J_DECIMALS) + 0.1 * 10.0**-J_DECIMALS * (ranges[:, :, 0] > 0.0)
-    others = np.arange(apart.shape[1]) != order.argmax(axis=1)[:, None]
-    apart[others] = 0.0
 
 
 def best_ranges(

@@ -33,7 +33,7 @@ from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import in_memory, labelling, printed, training
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
-from distsvc.models.support_vector.boundary.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 
@@ -55,7 +55,6 @@ class BoundaryEngine(SupportVectorEngine):
     boundary: Boundary  # set before the equilibria, for `fitted_facts`
     points: np.ndarray  # (m, d) float32, centred: they label all rows
     vertices: np.ndarray  # (v, d) float32: equilibria, then support vectors with `bridging`
-    clusters: Clusters
     rule: BoundaryRule
     pending = False  # whether rows were fed since clusters were found
     most_rows: int | None = None  # maximum number of rows of the exact solver, in a job
@@ -172,10 +171,10 @@ class BoundaryEngine(SupportVectorEngine):
         """Set the clusters: equilibria joined by connected pairs (p, 2) of vertices."""
         f, E = self.decision, self.equilibria
         group = labelling.components(pairs, len(self.vertices))[: len(E)]
-        self.clusters, self.equilibrium_labels = Clusters.from_equilibria(
+        points, cluster, self.equilibrium_labels = labelling.clusters_of_points(
             f, self.points, self._end_of, E, group, self.pilot, self.parameters.is_published
         )
-        self.rule = BoundaryRule(f.S, f.a, self.clusters.points, self.clusters.cluster, self.gamma)
+        self.rule = BoundaryRule(f.S, f.a, points, cluster, self.gamma)
         self.pending = False
 
     @property
@@ -197,7 +196,7 @@ class BoundaryEngine(SupportVectorEngine):
             "n_iter": self.n_iter,
             "n_support_vectors": len(self.decision.a),
             "n_equilibria": len(self.equilibria),
-            "n_clusters": self.clusters.n_clusters,
+            "n_clusters": self.rule.n_clusters,
         }
 
     # Methods for an estimator.
@@ -315,7 +314,8 @@ class BoundaryEngine(SupportVectorEngine):
             return
         values, epsilon = self.decision(self.pilot), self.epsilon
         wanted = min(50, len(values))
-        self.epsilon = labelling.widened_epsilon(values, epsilon, wanted)
+        nearest = float(np.partition(np.abs(values), wanted - 1)[wanted - 1])
+        self.epsilon = max(epsilon, nearest)
         self.notes[:] = [note for note in self.notes if not note.startswith(WIDENED)]
         if self.epsilon > epsilon:
             n_near = int((np.abs(values) <= epsilon).sum())

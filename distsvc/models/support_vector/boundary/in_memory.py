@@ -24,7 +24,7 @@ to 1, without saying whether these are the program's two radii. Departures:
   one decimal, which merges modes if gamma is large.
 * A row takes the label of its nearest centre, as new rows do, not of the first centre whose ball
   contains it.
-* Centres that climb to an equilibrium with f < 0 label nothing (`Clusters.from_equilibria`).
+* Centres that climb to an equilibrium with f < 0 label nothing (`clusters_of_points`).
 """
 
 from __future__ import annotations

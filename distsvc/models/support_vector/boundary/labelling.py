@@ -7,7 +7,7 @@
 | P(x), trajectories | `climb` |
 | E, the equilibrium points | `merge_equilibria` |
 | m sample-point test | `connected_pairs`, `components` |
-| line 9 | `Clusters` |
+| line 9 | `clusters_of_points` |
 
 `fit` and the distributed job call the same functions on arrays.
 """
@@ -224,12 +224,6 @@ def quota(counts: np.ndarray, limit: int) -> int:
     return low
 
 
-def widened_epsilon(values: np.ndarray, epsilon: float, wanted: int) -> float:
-    """Return epsilon, widened until at least `wanted` of the `values` of f lie within it."""
-    distance = np.sort(np.abs(values))
-    return max(epsilon, float(distance[min(wanted, distance.size) - 1]))
-
-
 def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
     """Return the ends (n, d) float32 of the trajectories from the rows of X (n, d) float32."""
     return kernels.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
@@ -307,45 +301,37 @@ def pair_blocks(n_equilibria: int) -> int:
     return -(-n_equilibria // PAIR_ROWS)
 
 
-@dataclass(frozen=True)
-class Clusters:
-    """Points (m, d) float32 that label rows, and the `cluster` (m,) int32 of each."""
+def clusters_of_points(
+    f: DecisionFunction,
+    boundary: np.ndarray,
+    member: np.ndarray,
+    equilibria: np.ndarray,
+    group: np.ndarray,
+    reference: np.ndarray,
+    keep_outside: bool = False,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return points that label rows, their clusters, and the clusters (M,) int32 of equilibria.
 
-    points: np.ndarray
-    cluster: np.ndarray
-    n_clusters: int
+    Boundary points get the clusters of their equilibria (Algorithm 3, line 9).
 
-    @classmethod
-    def from_equilibria(
-        cls,
-        f: DecisionFunction,
-        boundary: np.ndarray,
-        member: np.ndarray,
-        equilibria: np.ndarray,
-        group: np.ndarray,
-        reference: np.ndarray,
-        keep_outside: bool = False,
-    ) -> tuple[Clusters, np.ndarray]:
-        """Give boundary points the clusters of their equilibria (Algorithm 3, line 9).
+    Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of
+    novelty, is connected to nothing and would form a cluster. It is dropped, with the boundary
+    points that climb to it, unless there are no others. The dropped points are then labelled as
+    other rows are, by the nearest remaining point.
 
-        Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of
-        novelty, is connected to nothing and would form a cluster. It is dropped, with the boundary
-        points that climb to it, unless there are no others. The dropped points are then labelled as
-        other rows are, by the nearest remaining point.
-
-        Clusters are numbered by their rows among `reference` (n, d) float32, the largest first. The
-        clusters (M,) int32 of equilibria are returned, too; -1 if dropped.
-        """
-        inside = f(equilibria) >= -SEGMENT_TOLERANCE
-        if keep_outside or not inside.any():
-            inside[:] = True
-        kept = inside[member]
-        points = boundary[kept]
-        group_of_point = group[member[kept]]
-        sizes = np.bincount(group_of_point[Nearest(points)(reference)], minlength=group.max() + 1)
-        present = np.unique(group_of_point)
-        order = present[np.argsort(-sizes[present], kind="stable")]
-        number = np.full(group.max() + 1, -1, np.int32)
-        number[order] = np.arange(order.size, dtype=np.int32)
-        of_equilibrium = np.where(inside, number[group], -1).astype(np.int32)
-        return cls(points, number[group_of_point], int(order.size)), of_equilibrium
+    Dropped equilibria have the cluster -1. Clusters are numbered by their rows among `reference`
+    (n, d) float32, the largest first.
+    """
+    inside = f(equilibria) >= -SEGMENT_TOLERANCE
+    if keep_outside or not inside.any():
+        inside[:] = True
+    kept = inside[member]
+    points = boundary[kept]
+    group_of_point = group[member[kept]]
+    sizes = np.bincount(group_of_point[Nearest(points)(reference)], minlength=group.max() + 1)
+    present = np.unique(group_of_point)
+    order = present[np.argsort(-sizes[present], kind="stable")]
+    number = np.full(group.max() + 1, -1, np.int32)
+    number[order] = np.arange(order.size, dtype=np.int32)
+    of_equilibrium = np.where(inside, number[group], -1).astype(np.int32)
+    return points, number[group_of_point], of_equilibrium

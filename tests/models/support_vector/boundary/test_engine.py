@@ -90,7 +90,7 @@ def test_the_steps_of_a_job_give_the_answer_of_fit(parameters):
     assert facts["n_support_vectors"] == len(model.dual_coef_)
     assert facts["n_boundary"] <= facts["n_boundary_found"]
     assert facts["n_equilibria"] == len(model.equilibrium_labels_)
-    assert facts["n_clusters"] == model.n_clusters_ == engine.clusters.n_clusters
+    assert facts["n_clusters"] == model.n_clusters_ == engine.rule.n_clusters
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from distsvc.models.rows.sampling import row_keys
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.labelling import (
     Boundary,
-    Clusters,
     DecisionFunction,
     Nearest,
     NearestCluster,
+    clusters_of_points,
 )
 from tests import reference
 from tests.normal_rows import rows
@@ -123,13 +123,6 @@ def test_quota(counts, limit):
         assert np.minimum(counts, found).sum() == np.minimum(counts, max(fits)).sum()
 
 
-def test_widened_epsilon():
-    values = np.array([-0.5, 0.1, 0.3, -0.2])
-    assert labelling.widened_epsilon(values, 0.25, 2) == 0.25
-    assert labelling.widened_epsilon(values, 0.25, 3) == 0.3
-    assert labelling.widened_epsilon(values, 0.01, 100) == 0.5
-
-
 # --- equilibria
 
 
@@ -205,32 +198,32 @@ def test_the_largest_cluster_comes_first():
     boundary = np.concatenate([E + 0.5, E - 0.5])
     member = np.array([0, 1, 2, 0, 1, 2])
     reference_rows = np.repeat(E, [2, 1, 4], axis=0)
-    clusters, labels = Clusters.from_equilibria(
+    points, cluster, labels = clusters_of_points(
         f, boundary, member, E, np.arange(3), reference_rows
     )
     assert labels.tolist() == [1, 2, 0]
-    assert clusters.cluster.tolist() == [1, 2, 0, 1, 2, 0]
-    assert clusters.n_clusters == 3
-    near = Nearest(clusters.points)(E + np.float32(0.1))
-    assert clusters.cluster[near].tolist() == [1, 2, 0]
+    assert cluster.tolist() == [1, 2, 0, 1, 2, 0]
+    assert len(set(cluster)) == 3
+    near = Nearest(points)(E + np.float32(0.1))
+    assert cluster[near].tolist() == [1, 2, 0]
 
 
 def test_equilibria_outside_the_domain_are_no_clusters():
     f = modes((0, 0), (10, 0), (20, 0))
     f.a[1] = 0.5
     E = f.S.T.copy()
-    clusters, labels = Clusters.from_equilibria(f, E + 0.5, np.arange(3), E, np.arange(3), E)
+    points, cluster, labels = clusters_of_points(f, E + 0.5, np.arange(3), E, np.arange(3), E)
     assert labels[1] == -1
     assert sorted(labels[[0, 2]]) == [0, 1]
-    assert len(clusters.points) == clusters.n_clusters == 2
+    assert len(points) == len(set(cluster)) == 2
 
 
 def test_equilibria_outside_the_domain_are_clusters_if_all_are():
     f = modes((0, 0), (10, 0), height=0.5)
     E = f.S.T.copy()
-    clusters, labels = Clusters.from_equilibria(f, E, np.arange(2), E, np.arange(2), E)
+    _, cluster, labels = clusters_of_points(f, E, np.arange(2), E, np.arange(2), E)
     assert sorted(labels) == [0, 1]
-    assert clusters.n_clusters == 2
+    assert len(set(cluster)) == 2
 
 
 def test_a_boundary_row_has_its_own_label():
@@ -239,10 +232,10 @@ def test_a_boundary_row_has_its_own_label():
     boundary = Boundary.collect(f, X, row_keys(0, np.arange(600)), 0.3, 600)
     E, member = labelling.merge_equilibria(f, labelling.climb(f, boundary.X))
     group = labelling.components(every_pair(f, E, 20), len(E))
-    clusters, labels = Clusters.from_equilibria(f, boundary.X, member, E, group, X)
-    nearest = Nearest(clusters.points)
-    found = clusters.cluster[nearest(boundary.X)]
+    points, cluster, labels = clusters_of_points(f, boundary.X, member, E, group, X)
+    nearest = Nearest(points)
+    found = cluster[nearest(boundary.X)]
     kept = labels[member] >= 0
     assert kept.sum() > 50
     assert (found[kept] == labels[member][kept]).all()
-    assert (np.diff(np.bincount(clusters.cluster[nearest(X)])) <= 0).all()
+    assert (np.diff(np.bincount(cluster[nearest(X)])) <= 0).all()
