@@ -236,12 +236,16 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
     same_class = _pairs(in_class)
     all_pairs = n_rows * (n_rows - 1) // 2
     agreeing = all_pairs + 2 * same_both - same_cluster - same_class
+    excess = 2 * (same_both * all_pairs - same_cluster * same_class)
+    most_excess = all_pairs * (same_cluster + same_class) - 2 * same_cluster * same_class
     entropies = _entropy(in_cluster) + _entropy(in_class)
     shared = entropies - _entropy(counts)
     return {
         "purity": int(largest.sum()) / n_rows,
         "rand_index": agreeing / all_pairs if all_pairs else 1.0,
-        "adjusted_rand_index": _adjusted_rand(same_both, same_cluster, same_class, all_pairs),
+        "adjusted_rand_index": 1.0
+        if same_both == same_cluster == same_class
+        else excess / most_excess,
         "normalized_mutual_information": (
             min(1.0, max(0.0, 2 * shared / entropies)) if entropies else 1.0
         ),
@@ -401,16 +405,6 @@ def _labelled_rows(X: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArr
 
 def _pairs(counts: NDArray[np.int64]) -> int:
     return sum(n * (n - 1) for n in counts.tolist()) // 2
-
-
-def _adjusted_rand(both: int, cluster: int, classes: int, total: int) -> float:
-    if both == cluster == classes:
-        return 1.0
-    return (
-        2
-        * (both * total - cluster * classes)
-        / (total * (cluster + classes) - 2 * cluster * classes)
-    )
 
 
 def _entropy(sizes: NDArray[np.int64]) -> float:

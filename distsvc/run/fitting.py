@@ -18,7 +18,7 @@ from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.rows.robust_scale import ColumnSpread, present_values
 from distsvc.models.rows.sampling import rows_of
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.models.rows.sentinels import Sentinel, find_sentinels, repeated_columns, undone_log
+from distsvc.models.rows.sentinels import Sentinel, find_sentinels, undone_log
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.report.content.parts import ReportPart, relabel
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
@@ -365,8 +365,8 @@ def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[i
     if logs:
         X = X.copy()
         X[:, logs] = undone_log(X[:, logs])
-    for k in repeated_columns(X).tolist():
-        if isinstance(of_columns[k], Numeric | Log | Vector):
+    for k, feature in enumerate(of_columns):
+        if isinstance(feature, Numeric | Log | Vector):
             values = X[:, k]
             for one in find_sentinels(values[~np.isnan(values)]):
                 yield k, one

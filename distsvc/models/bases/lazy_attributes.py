@@ -5,8 +5,7 @@ Probabilities and outlier scores take as long as some fits do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 from typing import Self
 
@@ -23,14 +22,6 @@ LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
 OfRows = Callable[[np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True)
-class FitRows:
-    """Rows (n, d) of a fit; a function from rows (m, d) to values (m,) for each lazy attribute."""
-
-    rows: np.ndarray
-    functions: Mapping[str, OfRows]
-
-
 class DescribesRows(BaseEstimator):
     """Estimator with lazy attributes of the rows of its `fit`.
 
@@ -40,7 +31,7 @@ class DescribesRows(BaseEstimator):
 
     n_jobs: int | None
     labels_: LazyValues
-    _held: FitRows | None = None
+    _held: tuple[np.ndarray, dict[str, OfRows]] | None = None  # rows, functions of attributes
 
     @cached_property
     def probabilities_(self) -> LazyValues:
@@ -158,7 +149,7 @@ class DescribesRows(BaseEstimator):
         """Store rows (n, d) and the functions of `LAZY_ATTRIBUTES`, and drop earlier values."""
         for name in LAZY_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        self._held = FitRows(rows, dict(zip(LAZY_ATTRIBUTES, functions, strict=True)))
+        self._held = rows, dict(zip(LAZY_ATTRIBUTES, functions, strict=True))
 
     def _forget_rows(self) -> None:
         """Drop all values of the rows of `fit`; they are invalid after another fit or block."""
@@ -166,10 +157,10 @@ class DescribesRows(BaseEstimator):
             self.__dict__.pop(name, None)
 
     def _of_held(self, name: str) -> np.ndarray:
-        held = self._held
-        if held is None:
+        if self._held is None:
             raise AttributeError(f"{type(self).__name__} has {name} only after fit")
-        found = map_blocks(held.functions[name], held.rows, self.n_jobs)
+        rows, functions = self._held
+        found = map_blocks(functions[name], rows, self.n_jobs)
         if all(other in self.__dict__ for other in LAZY_ATTRIBUTES if other != name):
             self._held = None
         return found

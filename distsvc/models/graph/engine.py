@@ -86,12 +86,18 @@ class GraphEngine:
 
     def place(self, Z: np.ndarray, keys: np.ndarray) -> None:
         """Compute the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
-        points, first, point_of = _different(project(Z, self.axes))
+        placed = project(Z, self.axes)
+        _, first, number = np.unique(placed, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # points in the order of their first rows
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        first = first[order]
+        points = np.ascontiguousarray(placed[first])
         coordinates = diffusion_coordinates(points, self.n_jobs)
         is_lattice = np.all((Z.min(axis=0) == Z) | (Z.max(axis=0) == Z))  # columns have two values
         if not isinstance(coordinates, Without) and is_lattice:
             coordinates = Without.LATTICE
-        self.take(points, keys[first], point_of, coordinates)
+        self.take(points, keys[first], rank[number.ravel()], coordinates)
 
     def take(
         self,
@@ -180,15 +186,6 @@ def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) ->
     high = int(keys[-1]) + 1
     tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, high)], blocks)
     return tree, ensemble.test(number, tree, len(view), blocks)
-
-
-def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return unique rows (k, p) in first-seen order, first indices (k,), and inverse (m,)."""
-    _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return np.ascontiguousarray(rows[first[order]]), first[order], rank[number.ravel()]
 
 
 def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:

@@ -75,22 +75,17 @@ def decile_edges(pilot: np.ndarray) -> np.ndarray:
     and for more. A column without values has edges at 0.
     """
     edges = np.zeros((pilot.shape[1], DRIFT_BINS - 1))
-    for k, column in enumerate(pilot.T):
+    for at, column in zip(edges, pilot.T, strict=True):
         values = np.sort(column[~np.isnan(column)])
-        if values.size:
-            edges[k] = _edges(values)
+        if not values.size:
+            continue
+        at[:] = values[(np.arange(1, DRIFT_BINS) * values.size) // DRIFT_BINS]
+        for j in range(1, len(at)):  # bins between equal edges stay empty
+            if at[j] <= at[j - 1]:
+                above = np.searchsorted(values, at[j - 1], "right")
+                next_above = np.nextafter(at[j - 1], np.finfo(np.float64).max)
+                at[j] = values[above] if above < values.size else next_above
     return edges
-
-
-def _edges(values: np.ndarray) -> np.ndarray:
-    """Return the edges of sorted values (m,); bins between equal edges stay empty."""
-    at = values[(np.arange(1, DRIFT_BINS) * values.size) // DRIFT_BINS]
-    for j in range(1, len(at)):
-        if at[j] <= at[j - 1]:
-            above = np.searchsorted(values, at[j - 1], "right")
-            next_above = np.nextafter(at[j - 1], np.finfo(np.float64).max)
-            at[j] = values[above] if above < values.size else next_above
-    return at
 
 
 def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:

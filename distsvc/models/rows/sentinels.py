@@ -42,25 +42,6 @@ class Sentinel:
     high: float
 
 
-def repeated_columns(pilot: np.ndarray) -> np.ndarray:
-    """Return the columns (k,) int64 of pilot rows (m, d) that `find_sentinels` has to search.
-
-    In such a column a usual sentinel is frequent, or the minimum or maximum is frequent and far
-    from the other values. The check is fast for wide tables.
-    """
-    low, high = np.fmin.reduce(pilot, axis=0), np.fmax.reduce(pilot, axis=0)
-    least = np.maximum(MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE * (~np.isnan(pilot)).sum(axis=0))
-    found = np.zeros(pilot.shape[1], bool)
-    for X, end, other in (pilot, low, high), (-pilot, -high, -low):
-        k = np.flatnonzero((np.abs(end) > 0.0) & ((end == X).sum(axis=0) >= least))
-        second = np.where(X[:, k] > end[k], X[:, k], np.inf).min(axis=0)
-        found[k] |= second - end[k] > MIN_OUTLIER_RANGES * (other[k] - second)
-    for usual in USUAL_SENTINELS:
-        k = np.flatnonzero((low <= usual) & (usual <= high) & ~found)
-        found[k] = (pilot[:, k] == usual).sum(axis=0) >= least[k]
-    return np.flatnonzero(found)
-
-
 def find_sentinels(values: np.ndarray) -> list[Sentinel]:
     """Return the possible sentinels among the known values (m,) of a column.
 

@@ -145,9 +145,5 @@ class SupportVectorEngine(ABC):
         """Find the clusters of a table, whose rows are `parts`."""
 
     @abstractmethod
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return the cluster (n,) int32 of rows (n, q)."""
-
-    @abstractmethod
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return f (n,) float32 of rows (n, q)."""

@@ -249,9 +249,6 @@ class BoundaryEngine(SupportVectorEngine):
             )
         self.set_clusters(pairs)
 
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        return self.rule.labels(rows)
-
     def values(self, rows: np.ndarray) -> np.ndarray:
         return self.decision(rows)
 

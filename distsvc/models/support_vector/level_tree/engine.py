@@ -205,8 +205,5 @@ class LevelTreeEngine(SupportVectorEngine):
         grown, self._grown = self._grown, []
         self.choose(grown)
 
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        return self.levels.voter.labels(self.levels.rows(rows))
-
     def values(self, rows: np.ndarray) -> np.ndarray:
         return self.levels.score(rows)

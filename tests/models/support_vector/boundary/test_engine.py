@@ -165,7 +165,7 @@ def test_bridging_joins_along_the_data_and_only_inside():
     assert bridged.rule.n_clusters <= straight.rule.n_clusters
     assert len(bridged.vertices) > len(straight.vertices) == len(straight.equilibria)
     # every cluster of the papers' test lies within one cluster of ours
-    labels = [engine.labels(engine.seen(X)) for engine in (straight, bridged)]
+    labels = [engine.rule.labels(engine.seen(X)) for engine in (straight, bridged)]
     assert len(set(zip(*labels, strict=True))) == straight.rule.n_clusters
 
 
