@@ -153,7 +153,7 @@ def relabel(model: SupportVectorClustering, X: np.ndarray, settings: Point) -> N
     engine.parameters = Parameters.of(model.set_params(**settings).get_params())
     rows = engine.seen(X)
     engine.find_clusters([(rows, row_keys(engine.seed, np.arange(len(rows))))])
-    model.labels_ = model._with_noise(engine.rule.labels(rows), rows)
+    model.labels_ = model._values("label").of_centred(rows)
     model.seconds_ = model.seconds_ | {"clustering": perf_counter() - started}
 
 

@@ -22,7 +22,46 @@ LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
 OfRows = Callable[[np.ndarray], np.ndarray]
 
 
-class DescribesRows(BaseEstimator):
+class FitsRows:
+    """Base of all estimators."""
+
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Learn from the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, float32 or float64. Baselines and linear models take rows in memory; linear models
+            also take sparse matrices. Other estimators also take a table that is read block by
+            block, several times, such as a dask array or dataframe, a Zarr array, an Arrow reader,
+            or a frame of polars, pandas or DuckDB.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator. ``labels_`` are as lazy as X: a dask array for rows of dask.
+
+        Raises
+        ------
+        ValueError
+            For infinity in X, too few rows, or a parameter out of range. For NaN or columns
+            that are no numbers, unless the class takes missing values and categories.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> SupportVectorClustering(random_state=0).fit(X).n_clusters_
+        3
+
+        """
+        raise NotImplementedError
+
+
+class DescribesRows(FitsRows, BaseEstimator):
     """Estimator with lazy attributes of the rows of its `fit`.
 
     These are `probabilities_`, `outlier_scores_` and `exemplars_`. The rows are stored until both
@@ -49,40 +88,6 @@ class DescribesRows(BaseEstimator):
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
-
-    def fit(self, X: TableLike, y: object = None) -> Self:
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, float32 or float64. Baselines take rows in memory. Other estimators also take a
-            table that is read block by block, several times, such as a dask array or dataframe, a
-            Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The estimator. Its ``labels_`` are as lazy as X: a dask array for rows of dask.
-
-        Raises
-        ------
-        ValueError
-            For infinity in X, too few rows, or a parameter out of range. For NaN or columns
-            that are no numbers, unless the class takes missing values and categories.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> SupportVectorClustering(random_state=0).fit(X).n_clusters_
-        3
-
-        """
-        raise NotImplementedError
 
     def predict(self, X: TableLike) -> LazyValues:
         """Return the cluster of every row.

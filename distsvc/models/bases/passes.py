@@ -301,7 +301,10 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
         COUNT.check("n_clusters", n_clusters)
         self._settle()
-        values = self._values_of_cut(int(n_clusters))
+        return self._labels_by(self._values_of_cut(int(n_clusters)), X)
+
+    def _labels_by(self, values: Values, X: TableLike) -> LazyValues:
+        """Return the labels of rows X (n, d), or of the rows of `fit`, by the rule of a cut."""
         if X is not None:
             return map_rows(self, X, values, self.n_jobs)
         if self._rows is None:

@@ -30,6 +30,7 @@ from distsvc.job.parameters import (
     RandomState,
     check_parameters,
 )
+from distsvc.models.bases.lazy_attributes import FitsRows
 from distsvc.models.bases.passes import DecidesRows, map_rows
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import PublishedSettings
@@ -69,7 +70,7 @@ class Decision:
 
 
 @dataclass(eq=False, repr=False)
-class _LinearEstimator(PublishedSettings, DecidesRows, OutlierMixin, BaseEstimator):
+class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, BaseEstimator):
     """Base of both estimators: checks rows, solves by an engine, and scores."""
 
     _engine_type: ClassVar[type[LinearEngine]]
@@ -90,35 +91,6 @@ class _LinearEstimator(PublishedSettings, DecidesRows, OutlierMixin, BaseEstimat
 
     @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Learn from the rows of X.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            Rows in memory; n >= 2, float32 or float64.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The estimator.
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, column indices of a sparse matrix out of range, fewer than 2
-            rows, or a parameter out of range.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from distsvc import LinearSVDD
-        >>> X = np.random.default_rng(0).normal(size=(200, 5))
-        >>> LinearSVDD(nu=0.05).fit(X).center_.shape
-        (5,)
-
-        """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
         parameters = self.get_params()
         check_parameters(self._algorithm, parameters)

@@ -15,7 +15,7 @@ One of two engines (`engines.engine_for`) does the work, here and in the distrib
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
 from time import perf_counter
 from typing import Literal
@@ -45,7 +45,6 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import PublishedSettings, StreamEstimator
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import map_blocks
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.engines import EitherEngine, engine_for, engine_for_blocks
@@ -369,7 +368,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         check_is_fitted(self, "dual_coef_")
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
-            return engine.values(self._seen(X)).astype(np.float64)
+            X = check_rows(self, X, reset=False)
+            return engine.decision(engine.centred(X)).astype(np.float64)
         return map_rows(self, X, self._values("score"), self.n_jobs)
 
     def _scores(self, X: TableLike) -> LazyValues:
@@ -382,7 +382,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         *,
         level: float | None = None,
         significance: float | None = None,
-    ) -> np.ndarray:
+    ) -> LazyValues:
         """Return the labels of another cut of the level tree, without training again.
 
         Give one of `n_clusters`, `level` and `significance`.
@@ -391,8 +391,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         ----------
         n_clusters : int or None, default=None
             Clusters wanted, as in `fit`. There are fewer if no tree has that many branches.
-        X : array-like of shape (n, d) or None, default=None
-            Rows to label; None for those of `fit`.
+        X : array-like or table of shape (n, d) or None, default=None
+            Rows to label, as `fit` takes them; None for the rows of `fit`.
         level : float or None, default=None
             The clusters are the components of the winner's level set f(x) >= level. Level 0 is the
             papers' answer.
@@ -402,6 +402,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         Returns
         -------
         labels : ndarray of shape (n,), int32
+            As lazy as X is.
 
         Raises
         ------
@@ -428,13 +429,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         for name, value in (("level", level), ("significance", significance)):
             if value is not None and not (isinstance(value, Real) and value == value):
                 raise ValueError(f"{name} must be a number, found {value!r}")
-        if X is not None:
-            rows = self._seen(X)
-        elif self._rows is not None:
-            rows = self._engine.ensemble.view(self._rows)
-        else:
-            raise ValueError("cut needs X, since rows that are read block by block are not stored")
-        return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
+        rule = self._engine.cut(n_clusters, level, significance)
+        return self._labels_by(replace(self._values("label"), rule=rule), X)
 
     def _begin(self, engine: EitherEngine) -> None:
         self._forget_rows()
@@ -466,18 +462,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             self._engine.find_pending_clusters()
             self._take_clusters()
 
-    def _seen(self, X: TableLike) -> np.ndarray:
-        """Return rows X (n, d) in the engine's coordinates, (n, q) float32."""
-        check_is_fitted(self, "dual_coef_")
-        return self._engine.seen(check_rows(self, X, reset=False))
-
     def _values(self, column: str) -> Values:
         engine, least = self._engine, -SEGMENT_TOLERANCE if self.noise else -np.inf
         return Values(engine.rule, engine.centre, column, least)
-
-    def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return labels (n,) int32; with `noise`, -1 if the value of a row (n, q) is below 0."""
-        if not self.noise:
-            return labels
-        values = map_blocks(self._engine.values, rows, self.n_jobs)
-        return np.where(values < -SEGMENT_TOLERANCE, np.int32(-1), labels)

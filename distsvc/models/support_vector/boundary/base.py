@@ -143,7 +143,3 @@ class SupportVectorEngine(ABC):
     @abstractmethod
     def find_clusters(self, parts: Parts) -> None:
         """Find the clusters of a table, whose rows are `parts`."""
-
-    @abstractmethod
-    def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return f (n,) float32 of rows (n, q)."""

@@ -249,9 +249,6 @@ class BoundaryEngine(SupportVectorEngine):
             )
         self.set_clusters(pairs)
 
-    def values(self, rows: np.ndarray) -> np.ndarray:
-        return self.decision(rows)
-
     # Methods for a stream, whose rows are not stored.
 
     @property

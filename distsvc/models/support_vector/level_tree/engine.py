@@ -139,26 +139,20 @@ class LevelTreeEngine(SupportVectorEngine):
         elif wanted is None and found == 1:
             self.note("no split is significant: the answer is one cluster")
 
-    def rule_of(self, levels: LevelSets) -> LevelRule:
-        """Return the rule of a cut of the trees, with the scores of `levels`."""
+    def rule_of(self, levels: LevelSets, part: np.ndarray | None = None) -> LevelRule:
+        """Return the rule of a cut of the trees, with the scores of this fit."""
+        own = levels.part if part is None else part
         components, score = self.ensemble.components, self.levels.score
-        return LevelRule.of(components, levels.tree, levels.part, levels.nearest, score)
+        return LevelRule.of(components, levels.tree, own, levels.nearest, score)
 
     def cut(
-        self,
-        n_clusters: int | None,
-        level: float | None,
-        significance: float | None,
-        rows: np.ndarray,
-    ) -> np.ndarray:
-        """Return clusters (n,) int32 of seen rows (n, q) in another cut of the trees.
-
-        Give exactly one of the first three (`LevelSets.cut`, `LevelSets.kept_by`).
-        """
-        levels = self.levels if n_clusters is None else self.levels.cut(n_clusters)
-        kept = levels.answer.kept if n_clusters is not None else levels.kept_by(level, significance)
-        labeller = levels.labeller(levels.numbered(kept))
-        return labeller.labels(levels.rows(rows))
+        self, n_clusters: int | None, level: float | None, significance: float | None
+    ) -> LevelRule:
+        """Return the rule of another cut; exactly one of the three parameters is given."""
+        if n_clusters is not None:
+            return self.rule_of(self.levels.cut(n_clusters))
+        levels = self.levels
+        return self.rule_of(levels, levels.numbered(levels.kept_by(level, significance)))
 
     @property
     def support_vectors(self) -> np.ndarray:
@@ -204,6 +198,3 @@ class LevelTreeEngine(SupportVectorEngine):
         """Let the tested trees vote; the parts are not read."""
         grown, self._grown = self._grown, []
         self.choose(grown)
-
-    def values(self, rows: np.ndarray) -> np.ndarray:
-        return self.levels.score(rows)

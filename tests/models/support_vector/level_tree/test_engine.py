@@ -119,8 +119,9 @@ def test_all_models_are_trained_only_if_those_of_middle_width_disagree(distance)
 def test_a_cut_labels_any_rows():
     X = blobs()
     engine = fitted(X)
-    labels = engine.cut(2, None, None, engine.seen(X))
-    again = engine.cut(2, None, None, engine.seen(X[:50]))
+    rule = engine.cut(2, None, None)
+    labels = rule.labels(engine.centred(X))
+    again = rule.labels(engine.centred(X[:50]))
     assert (labels[:50] == again).all()
     assert set(labels) == {0, 1}
     assert engine.rule.n_clusters == 4  # a cut changes nothing
