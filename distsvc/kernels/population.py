@@ -36,7 +36,7 @@ MOST_OF_VARIANCE = 0.5
 
 Residuals with a smaller share of the fitted variance, which includes `NARROWEST` squared, are
 mostly rounding, and their shape is normal. Many columns with a larger share along components above
-noise are signals (`distsvc.models.columns.components`).
+noise are signals (`distsvc.models.rows.principal_components`).
 """
 
 NEWTON_STEPS = 8

@@ -92,7 +92,7 @@ def test_a_pickled_model_has_the_attributes_and_not_the_rows(fitted, X, name):
     again = pickle.loads(pickle.dumps(clone(ALL[name]).fit(X)))
     for attribute in ("labels_", "probabilities_", "outlier_scores_"):
         assert np.array_equal(getattr(again, attribute), getattr(fitted[name], attribute))
-    if name in ("boundary", "imdh", *BASELINES):
+    if name in ("boundary", *BASELINES):
         wide = [key for key, value in vars(again).items() if getattr(value, "shape", 0) == X.shape]
         assert wide == []
     if name in CUT:
