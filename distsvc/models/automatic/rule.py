@@ -22,17 +22,9 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 class MixtureRule(Scored, Rule):
     """Labels by posterior probability in a mixture; scores by distance to near rows.
 
-    Attributes
-    ----------
-    weights, means, covariances, chances, n_levels : ndarray
-        As in `NormalMixture`; means are relative to the origin of prepared rows.
-    numbers, absent : ndarray of shape (p,), int64
-        Prepared columns that hold numbers, and columns that are 0 unless the number is missing.
-    levels : ndarray of shape (q,), int64
-        Prepared columns that hold levels of categories, -1 where missing.
-    cluster : ndarray of shape (K,), int32
-        Cluster of each component.
-
+    Fields of the mixture are as in `NormalMixture`; means are relative to the origin of prepared
+    rows. `numbers` and `levels` are columns of prepared rows; a column of `absent` is 0 unless the
+    number is missing. `cluster` are the clusters of the components.
     """
 
     form: ClassVar[str] = "mixture"

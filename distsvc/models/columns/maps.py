@@ -43,36 +43,19 @@ class NumberMap:
     A column with one peak is mapped to a standard normal by its distribution function. A column
     with several peaks is standardised on its scale, so that the peaks stay apart. Mapped
     values grow logarithmically beyond `ROBUST_LIMIT`.
-
-    Attributes
-    ----------
-    scale : str
-        Key of `SCALES`.
-    step : float
-        Width of the cell of a stored value; 0 for a continuous column.
-    low, high : float
-        Extremes of the rows that the map was learned from.
-    first_edge, last_edge : float
-        Inner borders of the cells of the extremes; those cells are open if `step` is not 0.
-    places, scores, targets : ndarray of shape (g,), float64
-        Places on the scale, the normal scores of the distribution function there, and the mapped
-        values. Scores and targets differ if the density has several peaks.
-    values, mapped : ndarray of shape (h,), float64
-        Stored values, and the middles (medians) of their cells, mapped.
-
     """
 
-    scale: str
-    step: float
-    low: float
+    scale: str  # key of `SCALES`
+    step: float  # width of the cell of a stored value; 0 for a continuous column
+    low: float  # extremes of the rows that the map was learned from
     high: float
-    first_edge: float
-    last_edge: float
-    places: np.ndarray
-    scores: np.ndarray
-    targets: np.ndarray
-    values: np.ndarray
-    mapped: np.ndarray
+    first_edge: float  # inner border of the cell of `low`, which is open if `step` is not 0
+    last_edge: float  # inner border of the cell of `high`, which is open if `step` is not 0
+    places: np.ndarray  # (g,) float64: places on the scale
+    scores: np.ndarray  # (g,): normal scores of the distribution function there
+    targets: np.ndarray  # (g,): mapped values; not the scores if there are several peaks
+    values: np.ndarray  # (h,) float64: stored values
+    mapped: np.ndarray  # (h,): middles (medians) of their cells, mapped
 
     @classmethod
     def of(

@@ -59,18 +59,10 @@ class CategoryColumn:
 
     Prepared columns are latent variables (one for a flag, one for each level of a category), and
     the level.
-
-    Attributes
-    ----------
-    codes : ndarray of shape (L,), float64
-        Learned codes, ascending.
-    shares : ndarray of shape (L,), float64
-        Share of each code among the rows that are not missing.
-
     """
 
-    codes: np.ndarray
-    shares: np.ndarray
+    codes: np.ndarray  # (L,) float64: learned codes, ascending
+    shares: np.ndarray  # (L,) float64: share of each code among the rows that are not missing
 
     @property
     def kind(self) -> str:
@@ -159,21 +151,11 @@ class NumberColumn:
     `spike`, -1 where the value is missing, else 0. Level trees use the mapped value; a mixture uses
     the amount and the flag. Learners get a random number in place of a missing amount, because a
     constant would reveal the spike.
-
-    Attributes
-    ----------
-    map : NumberMap
-        Map of all values.
-    spike : float or None
-        Extreme value that many rows have, usually 0; None if there is none.
-    amounts : NumberMap or None
-        Map of the other values of a zero-inflated column.
-
     """
 
-    map: NumberMap
-    spike: float | None
-    amounts: NumberMap | None
+    map: NumberMap  # of all values
+    spike: float | None  # extreme value that many rows have, usually 0
+    amounts: NumberMap | None  # map of the other values of a zero-inflated column
 
     @property
     def kind(self) -> str:
@@ -246,33 +228,15 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class PreparedLayout:
-    """The columns of prepared rows by their use; arrays are int64.
+    """The columns of prepared rows by their use; arrays are int64."""
 
-    Attributes
-    ----------
-    firsts : ndarray of shape (d,)
-        First prepared column of each stored column.
-    width : int
-        Number of prepared columns.
-    latent : ndarray of shape (r,)
-        Continuous variables, which level trees and graphs use.
-    numbers, absent : ndarray of shape (p,)
-        Numbers that a mixture uses, and columns that are 0 unless the number is missing: for a
-        zero-inflated column, its column in `levels`; for components, the last column.
-    levels : ndarray of shape (q,)
-        Levels of categories that a mixture uses, -1 where missing.
-    n_levels : ndarray of shape (q,)
-        Number of levels of each category.
-
-    """
-
-    firsts: np.ndarray
-    width: int
-    latent: np.ndarray
-    numbers: np.ndarray
-    absent: np.ndarray
-    levels: np.ndarray
-    n_levels: np.ndarray
+    firsts: np.ndarray  # (d,): first prepared column of each stored column
+    width: int  # number of prepared columns
+    latent: np.ndarray  # (r,): continuous variables, which level trees and graphs use
+    numbers: np.ndarray  # (p,): numbers that a mixture uses
+    absent: np.ndarray  # (p,): 0 unless the number is missing; in `levels` if zero-inflated
+    levels: np.ndarray  # (q,): levels of categories that a mixture uses, -1 where missing
+    n_levels: np.ndarray  # (q,): number of levels of each category
 
     def mixed(self, Z: np.ndarray) -> MixtureRows:
         """Return prepared rows Z (n, width) in the form that mixtures take."""
@@ -286,23 +250,15 @@ class PreparedLayout:
 class ColumnModel:
     """The models of all stored columns.
 
-    Attributes
-    ----------
-    columns : list of `NumberColumn`, `CategoryColumn` or None
-        In the order of stored columns; None for a column that is not used: it is constant, or
-        orders the rows like an earlier column or in reverse.
-    salts : ndarray of shape (d,), uint64
-        Keys of the columns' random numbers. They depend on the ranks of values in a few rows, but
-        not on names, order or units of columns, nor on the order of rows.
-    axes : ndarray of shape (q, r), float64, or None
-        Directions of components among latent variables, which a mixture uses in place of numbers
-        and categories; None if it uses these.
-
+    A column is None if it is not used: it is constant, or orders the rows like an earlier column or
+    in reverse. Salts are keys of the columns' random numbers. They depend on the ranks of values in
+    a few rows, but not on names, order or units of columns, nor on the order of rows. The axes are
+    components among latent variables, which a mixture uses in place of numbers and categories.
     """
 
-    columns: list[NumberColumn | CategoryColumn | None]
-    salts: np.ndarray
-    axes: np.ndarray | None = None
+    columns: list[NumberColumn | CategoryColumn | None]  # in the order of stored columns
+    salts: np.ndarray  # (d,) uint64
+    axes: np.ndarray | None = None  # (q, r) float64
 
     @classmethod
     def of(

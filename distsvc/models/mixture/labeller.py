@@ -12,28 +12,13 @@ from distsvc.models.mixture.density import NormalMixture, Patterns
 
 @dataclass(frozen=True)
 class MixtureLabeller:
-    """A mixture, its clusters, and the columns of prepared rows that it uses.
-
-    Attributes
-    ----------
-    mixture : NormalMixture
-    numbers : ndarray of shape (p,), int64
-        Columns that hold the numbers.
-    absent : ndarray of shape (p,) or (0,), int64
-        Columns that are not 0 where a number is missing. If there are none, missing numbers are
-        NaN.
-    levels : ndarray of shape (q,), int64
-        Columns that hold levels; -1 or NaN where missing.
-    cluster : ndarray of shape (K,), int32
-        Cluster of each component.
-
-    """
+    """A mixture, its clusters, and the columns of prepared rows that it uses."""
 
     mixture: NormalMixture
-    numbers: np.ndarray
-    absent: np.ndarray
-    levels: np.ndarray
-    cluster: np.ndarray
+    numbers: np.ndarray  # (p,) int64: columns with the numbers
+    absent: np.ndarray  # (p,) or (0,) int64: not 0 where a number is missing; (0,): NaN is missing
+    levels: np.ndarray  # (q,) int64: columns with levels; -1 or NaN where missing
+    cluster: np.ndarray  # (K,) int32: clusters of the components
 
     @classmethod
     def of_components(
