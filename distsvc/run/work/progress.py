@@ -355,7 +355,8 @@ def _check(fields: Fields) -> str:
     limit = " to ".join(map(_digits, limits))
     if fields["state"] == "not measured":
         return f"Check {fields['check']} was not measured."
-    return f"Check {fields['check']} {fields['state']}: found {_digits(fields['found'])}, limit {limit}."
+    found = _digits(fields["found"])
+    return f"Check {fields['check']} {fields['state']}: found {found}, limit {limit}."
 
 
 def _digits(value: object) -> str:
