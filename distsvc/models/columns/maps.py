@@ -137,12 +137,19 @@ class NumberMap:
         )
 
     def _tabled(self, distinct: np.ndarray) -> NumberMap:
-        """Return the map with a lookup table of stored values and their mapped values."""
-        if len(distinct) > MAX_CELLS:
-            inner = np.linspace(0, len(distinct) - 1, MAX_CELLS).round().astype(int)
-            distinct = distinct[inner]
+        """Return the map with a lookup table of stored values and their mapped values.
+
+        Of more than `MAX_CELLS` distinct values (u,), it has the first and the last of each of
+        `MAX_CELLS` / 2 intervals of mapped values. Others are interpolated inside their interval.
+        """
         middle = self._scores_in_cells(distinct, np.full(len(distinct), 0.5))
         mapped = interpolated(middle, self.scores, self.targets)
+        if len(distinct) > MAX_CELLS:
+            place = compressed(mapped)
+            borders = np.linspace(place[0], place[-1], MAX_CELLS // 2 + 1)[1:-1]
+            first = np.searchsorted(place, borders)
+            inner = np.unique(np.concatenate([[0], first - 1, first, [len(distinct) - 1]]))
+            distinct, mapped = distinct[inner], mapped[inner]
         rising = np.concatenate([[True], np.diff(np.maximum.accumulate(mapped)) > 1e-12])
         return replace(self, values=distinct[rising], mapped=mapped[rising])
 

@@ -46,6 +46,23 @@ STORED = {
 }
 
 
+COUNTS = {
+    "of all sizes": np.round(np.exp(3 + 2.5 * column())),
+    "of two sizes": np.round(np.exp(np.where(column(1) < 0, 2 + column(), 9 + 0.5 * column()))),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_the_middle_of_a_cell_lies_in_it_however_many_values_there_are(kind):
+    X, model = model_of(COUNTS[kind])
+    found = model.columns[0].map
+    assert len(np.unique(X)) > 3 * len(found.values)
+    scores = (found._scores_in_cells(X[:, 0], np.full(N, share)) for share in (0.4, 0.6))
+    low, high = (np.interp(each, found.scores, found.targets) for each in scores)
+    middle = model.prepared(X)[:, 0]
+    assert ((low - 0.01 <= middle) & (middle <= high + 0.01)).all()
+
+
 @pytest.mark.parametrize("kind", STORED)
 def test_draws_as_stored_are_those_that_are_mapped(kind):
     X, model = model_of(STORED[kind])
