@@ -24,7 +24,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
-from distsvc.models.mixture.population import PopulationRows, ScaledNumbers
+from distsvc.models.mixture.population import NumberCodes, PopulationRows, ScaledNumbers
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.rule import Rule
@@ -46,6 +46,7 @@ class ModelledRows:
     row_numbers: np.ndarray  # (m,) int64
     mixed: MixtureRows  # draws of the numbers, and levels of the categories
     scales: tuple[ScaledNumbers, ...]  # as mapped and, unless components, as stored; without gaps
+    number_codes: NumberCodes | None = None  # None if no number may be a code
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
@@ -53,16 +54,20 @@ class ModelledRows:
         mixed = columns.layout.mixed(drawn)
         draws, present = drawn[:, numbers], ~np.isnan(mixed.X)
         middles = np.where(present, columns.prepared(X)[:, numbers], draws)
-        scales = [ScaledNumbers(draws, middles)]
-        if columns.axes is None:  # components are not stored
-            scales.append(_as_stored(scales[0], *columns.stored(X, rows)))
-        return cls(columns, rows, mixed, tuple(scales))
+        mapped = ScaledNumbers(draws, middles)
+        if columns.axes is not None:  # components are not stored
+            return cls(columns, rows, mixed, (mapped,))
+        scales = mapped, _as_stored(mapped, *columns.stored(X, rows))
+        codes, log_inside = columns.codes(X, rows)
+        found = NumberCodes(codes, log_inside) if (codes >= 0).any() else None
+        return cls(columns, rows, mixed, scales, found)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
         """Return the first m rows as populations see them."""
         rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
-        return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs)
+        codes = None if self.number_codes is None else self.number_codes.take(m)
+        return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs, codes)
 
 
 def _as_stored(

@@ -155,6 +155,10 @@ class NumberMap:
 
     def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
         """Return the normal scores (n,) at shares (n,) of the probabilities of the cells of x."""
+        return _between(*self._ends_of_cells(x), shares)
+
+    def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the normal scores (n,) of the lower and the upper ends of the cells of x (n,)."""
         half = 0.5 * self.step
         scale = SCALES[self.scale]
         low, high = scale(x - half), scale(x + half)
@@ -163,8 +167,7 @@ class NumberMap:
         if half:
             low = np.where(x <= self.low + half, -np.inf, low)
             high = np.where(x >= self.high - half, np.inf, high)
-        with np.errstate(invalid="ignore"):
-            return _between(self._scores_at(low), self._scores_at(high), shares)
+        return self._scores_at(low), self._scores_at(high)
 
     def _scores_at(self, place: np.ndarray) -> np.ndarray:
         """Return the normal scores (n,) of places on the scale, which may be infinite."""
@@ -215,6 +218,19 @@ class NumberMap:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             values, slopes = INVERSES[self.scale](place)
             return values, np.log(slopes * steepness) + np.log1p(beyond / ROBUST_BEND)
+
+    def log_inside(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+        """Return the log densities (n,) of the mapped draws of x (n,) inside their cells."""
+        low, high = self._ends_of_cells(x)
+        scores = _between(low, high, uniforms)
+        mapped = interpolated(scores, self.scores, self.targets)
+        piece = np.searchsorted(self.scores, scores, side="right") - 1
+        piece = np.clip(piece, 0, len(self.places) - 2)
+        _, a, b = _lower_tail(low, high)
+        chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
+        found = np.log(np.diff(self.scores)[piece] / np.diff(self.targets)[piece] / chances)
+        found += np.log1p(np.maximum(np.abs(mapped) - ROBUST_LIMIT, 0.0) / ROBUST_BEND)
+        return found - 0.5 * (scores**2 + np.log(2.0 * np.pi))
 
     def facts(self) -> Facts:
         """Return the map's part of the model's JSON."""
@@ -293,7 +309,8 @@ def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray
     t = np.where(upper, 1.0 - share, share)
     below, above = ndtr(a), ndtr(b)
     mass = below + t * (above - below)
-    linear = np.where(np.isfinite(a), a + t * (b - a), b)
+    with np.errstate(invalid="ignore"):  # of an open cell
+        linear = np.where(np.isfinite(a), a + t * (b - a), b)
     found = np.where(mass > 1e-280, ndtri(np.clip(mass, 1e-280, 1.0)), linear)
     found = np.clip(found, a, b)
     return np.where(upper, -found, found)

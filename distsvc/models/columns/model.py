@@ -10,13 +10,14 @@ rows have equal labels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
 
+from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.kernels.projection import project
 from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
@@ -208,6 +209,22 @@ class NumberColumn:
         draws[present], log_slopes[present] = found
         return draws, log_slopes
 
+    def codes(
+        self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the codes (n,) int64 of values x (n,), -1 where `stored` is NaN.
+
+        Also returns the log densities (n,) of their mapped draws inside their cells. If the values
+        are no codes (`are_codes`), all are -1.
+        """
+        present = ~np.isnan(x) & (x != self.spike)
+        codes, log_inside = np.full(len(x), -1), np.zeros(len(x))
+        distinct, place = np.unique(x[present], return_inverse=True)
+        if are_codes(distinct):
+            own, uniforms = self.amounts or self.map, keyed_uniforms(rows[present], salt)
+            codes[present], log_inside[present] = place, own.log_inside(x[present], uniforms)
+        return codes, log_inside
+
     def facts(self) -> Facts:
         """Return the column's JSON values."""
         amounts = None if self.amounts is None else self.amounts.facts()
@@ -390,16 +407,32 @@ class ColumnModel:
         Also returns the log slopes of the draws (`NumberMap.stored`). All are (n, p), NaN where a
         number is missing. `prepared` returns the mapped values of the same draws.
         """
-        firsts = {int(first): j for j, first in enumerate(self.layout.firsts)}
         shape = len(X), len(self.layout.numbers)
         draws, values, log_slopes = np.empty(shape), np.empty(shape), np.empty(shape)
-        for place, prepared in enumerate(self.layout.numbers.tolist()):
-            j = firsts[prepared] if prepared in firsts else firsts[prepared - 1]
-            column, x = self.columns[j], np.ascontiguousarray(X[:, j], np.float64)
-            assert isinstance(column, NumberColumn)
+        for place, (j, column, x) in enumerate(self._numbers(X)):
             draws[:, place], log_slopes[:, place] = column.stored(x, rows, self.salts[j])
             values[:, place] = np.where(np.isnan(draws[:, place]), np.nan, x)
         return draws, values, log_slopes
+
+    def codes(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the codes (n, p) int64 of the numbers in rows X (n, d) with row numbers (n,).
+
+        Also returns log densities (n, p) inside cells: see `NumberColumn.codes`.
+        """
+        shape = len(X), len(self.layout.numbers)
+        codes, log_inside = np.empty(shape, np.int64), np.empty(shape)
+        for place, (j, column, x) in enumerate(self._numbers(X)):
+            codes[:, place], log_inside[:, place] = column.codes(x, rows, self.salts[j])
+        return codes, log_inside
+
+    def _numbers(self, X: np.ndarray) -> Iterator[tuple[int, NumberColumn, np.ndarray]]:
+        """Yield the place, the model and the stored values (n,) of each number of a mixture."""
+        firsts = {int(first): j for j, first in enumerate(self.layout.firsts)}
+        for prepared in self.layout.numbers.tolist():
+            j = firsts[prepared] if prepared in firsts else firsts[prepared - 1]
+            column = self.columns[j]
+            assert isinstance(column, NumberColumn)
+            yield j, column, np.ascontiguousarray(X[:, j], np.float64)
 
     @property
     def firsts(self) -> np.ndarray:
@@ -452,6 +485,18 @@ class ColumnModel:
                 f"{len(tables)}"
             )
         return replace(found, axes=rest.reshape(-1, r))
+
+
+def are_codes(distinct: np.ndarray) -> bool:
+    """Return True if ascending values (u,) may be codes, as ports or the terms of loans are.
+
+    They are few, and fewer than half of the gaps between neighbours are equal. Of ratings and
+    counts most gaps are 1.
+    """
+    if not 3 < len(distinct) <= MOST_LEVELS:
+        return False
+    equal = np.unique(np.diff(distinct).astype(np.float32), return_counts=True)[1].max()
+    return bool(2 * equal < len(distinct) - 1)
 
 
 def keyed_uniforms(rows: np.ndarray, salt: int | np.uint64, more: int = 0) -> np.ndarray:

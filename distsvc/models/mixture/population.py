@@ -6,7 +6,8 @@ heavy tails or be skewed. A category has a logistic regression. Terms are added 
 BIC. One cluster may thus be curved, fan out, or have dependent flags.
 
 A number is described as mapped or as stored (Box and Cox 1964). Relations between columns are often
-simple as stored: parts add up, one column is a multiple of another.
+simple as stored: parts add up, one column is a multiple of another. A number that may be a code can
+have a probability for each value instead.
 """
 
 from __future__ import annotations
@@ -41,6 +42,18 @@ class ScaledNumbers:
 
 
 @dataclass(frozen=True)
+class NumberCodes:
+    """Numbers whose values may be codes, such as ports."""
+
+    codes: np.ndarray  # (n, p) int64, places among a column's values; -1 if missing or no code
+    log_inside: np.ndarray  # (n, p) float64, log densities of mapped draws inside their cells
+
+    def take(self, m: int) -> NumberCodes:
+        """Return the first m rows."""
+        return NumberCodes(self.codes[:m], self.log_inside[:m])
+
+
+@dataclass(frozen=True)
 class PopulationRows:
     """Rows of a table: numbers on several scales, and levels of categories."""
 
@@ -49,6 +62,7 @@ class PopulationRows:
     levels: np.ndarray  # (n, q) int64: levels of categories, -1 where missing
     n_levels: np.ndarray  # (q,) int64
     n_jobs: int | None = 1  # threads; the number changes no result
+    number_codes: NumberCodes | None = None  # None if no number may be a code
     _populations: dict[bytes, Population] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -146,6 +160,8 @@ class Population:
     @classmethod
     def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
         numbers, n_numbers = described_numbers(rows, members, rows.scale_of)
+        if rows.number_codes is not None:
+            _describe_codes(rows, members, rows.number_codes, numbers, n_numbers)
         q, log_n = len(rows.n_levels), float(np.log(len(rows)))
         categories, n_categories = np.zeros((q, len(rows))), np.zeros(q, np.int64)
         for j in range(q):
@@ -184,6 +200,34 @@ def described_numbers(
             row += numbers.log_slopes[:, j]
         row[~there] = 0.0
     return densities, parameters
+
+
+def _describe_codes(
+    rows: PopulationRows,
+    members: np.ndarray,
+    numbers: NumberCodes,
+    densities: np.ndarray,
+    parameters: np.ndarray,
+) -> None:
+    """Describe numbers by a probability for each value, where that has a higher BIC.
+
+    Changes the log densities (p, n) and the parameters (p,) of `described_numbers`. A probability
+    is multiplied by the density of the draw inside its cell, so that both are comparable.
+    """
+    half_log_n = 0.5 * float(np.log(len(rows)))
+    for place, j in enumerate(rows.order):
+        codes = numbers.codes[:, j]
+        known = codes >= 0
+        own = members[known[members]]
+        if not len(own):
+            continue
+        shares = np.bincount(codes[known]) + 0.5
+        counts = np.bincount(codes[own], minlength=len(shares))
+        chances = np.log(counts + shares / shares.sum()) - np.log(len(own) + 1.0)
+        found = np.where(known, chances[codes] + numbers.log_inside[:, j], 0.0)
+        gain = float((found - densities[place])[own].sum())
+        if gain > half_log_n * (len(shares) - 1 - parameters[place]):
+            densities[place], parameters[place] = found, len(shares) - 1
 
 
 def shifted_population(
