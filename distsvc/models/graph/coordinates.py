@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from distsvc.kernels.diffusion import N_DIFFUSED, walk_on
+from distsvc.kernels.diffusion import walk_on
 from distsvc.models.rows.neighbours import nearest_others
 from distsvc.models.rows.principal_components import with_fixed_signs
 from distsvc.models.rows.threads import one_thread
@@ -33,6 +33,8 @@ SCALED_BY = 7
 MOST_COORDINATES = 20
 """Number of diffusion coordinates."""
 
+N_DIFFUSED = 32
+"""Number of vectors in the eigensolver's block; more than coordinates, for faster convergence."""
 
 RESTARTS = 1e-3
 """Probability per step that the walk restarts at a random row."""
