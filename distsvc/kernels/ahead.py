@@ -25,7 +25,7 @@ from distsvc.kernels import jit
 FORMS = {
     "budget.descend": "f4:2 f4:2 f8:1 f4:1 i8:1 f8:1 u8:1 f8:1 f8 f8 i8 i8 i8 f8",
     "rbf.weighted_sums": "f4:2 f4:2 f4:1 f8",
-    "nearest.nearest_point": "f4:2 f4:3 i4:2 f4:2 f4:2",
+    "nearest.nearest_point": "f4:2 f4:3 i4:2 i4:1 f4:2 f4:2",
     "nearness.log_nearness": "f4:2 f4:2 i8 f4 f8:1",
     "level_tree.vote": "f4:2 f4:2 f4:1 i8:1 f8",
     "level_tree.add_differences": "f4:2 f4:2 f4:2 f8 i8:2 b1",
@@ -39,7 +39,6 @@ FORMS = {
     "mixture.maximise": "f8:1 f8:2 f8:3 f8:2 i8:1 f8:2 f8:1 b1 f8:2 f8:1 f8:2 f8:3 f8:2",
     "mixture.expectation_maximisation": "f8:2 i4:2 i8:1 i8:2 i8:2 i8:1 i8:1 f8:2 f8:1 f8:1 f8:2 "
     "f8:3 f8:2 b1 f8:2 f8:1 f8:2 f8:3 f8:2 i8 f8",
-    "nearest.nearest_cluster": "f4:2 f4:3 i4:2 i4:1 f4:2 f4:2",
     "cells.fit_cells": "f8:1 f8:1 f8:1 f8:1 f8:1 f8 i8 f8",
     "projection.coordinates": "f4:2 f4:2",
     "diffusion.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",

@@ -22,7 +22,7 @@ def cells(points, width, seed=None):
         numbers[c, : group.size] = group
     low = np.array([points[g].min(axis=0) for g in groups]).T.copy()
     high = np.array([points[g].max(axis=0) for g in groups]).T.copy()
-    return P, numbers, low, high
+    return P, numbers, np.arange(len(groups), dtype=np.int32), low, high
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 10])
@@ -50,9 +50,9 @@ def test_of_equally_near_points_the_first(m, width, seed):
 @given(st.integers(1, 20), st.integers(1, 9), st.floats(0.0, 18.0))
 def test_padding_is_never_nearest(m, width, magnitude):
     X = rows(10) * np.float32(10.0**magnitude)
-    P, numbers, low, high = cells(rows(m, seed=m), width)
+    P, numbers, *rest = cells(rows(m, seed=m), width)
     numbers[np.isinf(P[:, 0])] = -1
-    found = nearest_point(X, P, numbers, low, high)
+    found = nearest_point(X, P, numbers, *rest)
     assert found.min() >= 0
     assert found.max() < m
 

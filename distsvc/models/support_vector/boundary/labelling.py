@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 
 from distsvc.errors import ParameterError
 from distsvc.kernels import boundary as kernels
-from distsvc.kernels.nearest import nearest_cluster, nearest_point
+from distsvc.kernels.nearest import nearest_point
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.models.rows.scaling import check_finite
 
@@ -75,9 +75,10 @@ class Nearest:
     """
 
     def __init__(self, points: np.ndarray):
-        self._fill(points, list(_halved(points, np.arange(len(points), dtype=np.int32))))
+        cells = list(_halved(points, np.arange(len(points), dtype=np.int32)))
+        self._fill(points, cells, np.arange(len(cells), dtype=np.int32))
 
-    def _fill(self, points: np.ndarray, cells: Sequence[np.ndarray]) -> None:
+    def _fill(self, points: np.ndarray, cells: Sequence[np.ndarray], clusters: np.ndarray) -> None:
         n, d = len(cells), points.shape[1]
         self._points = np.full((n, d, CELL_POINTS), np.inf, np.float32)
         self._numbers = np.zeros((n, CELL_POINTS), np.int32)
@@ -86,12 +87,14 @@ class Nearest:
             self._numbers[c, : len(numbers)] = numbers
         lows = [points[numbers].min(axis=0) for numbers in cells]
         highs = [points[numbers].max(axis=0) for numbers in cells]
+        self._clusters = clusters
         self._low = np.ascontiguousarray(np.array(lows).reshape(n, d).T)
         self._high = np.ascontiguousarray(np.array(highs).reshape(n, d).T)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the index (n,) int32 of the point nearest to every row of X (n, d) float32."""
-        return nearest_point(X, self._points, self._numbers, self._low, self._high)
+        cells = self._points, self._numbers, self._clusters, self._low, self._high
+        return nearest_point(X, *cells)
 
 
 class NearestCluster(Nearest):
@@ -103,14 +106,12 @@ class NearestCluster(Nearest):
             for cluster in np.unique(clusters)
             for cell in _halved(points, np.flatnonzero(clusters == cluster).astype(np.int32))
         ]
-        self._fill(points, cells)
-        self._clusters = np.array([clusters[cell[0]] for cell in cells], np.int32)
+        self._labels = clusters.astype(np.int32)
+        self._fill(points, cells, np.array([clusters[cell[0]] for cell in cells], np.int32))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the cluster (n,) int32 of the nearest point to every row of X (n, d) float32."""
-        return nearest_cluster(
-            X, self._points, self._numbers, self._clusters, self._low, self._high
-        )
+        return self._labels[super().__call__(X)]
 
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
