@@ -29,7 +29,7 @@ def pairs_together(labels, sizes):
 
 
 @kernel
-def parted(labels, near):
+def separated_pairs(labels, near):
     """Return the number of (row, neighbour) pairs with different labels.
 
     labels (n,) int32; near (n, k) int64 are the neighbours of each row.

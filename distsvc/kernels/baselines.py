@@ -14,6 +14,8 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, square_distance
 
 CHUNK_COLUMNS = 32
+"""Number of columns between two comparisons of a partial squared distance with its limit."""
+
 FIRST_RADIUS = 0.0625
 """Squared radius of level 1, relative to the threshold; level l has 2^-(3 + l)."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, total
-from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
+from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, squared_distances
 from distsvc.kernels.union_find import root_of
 
 STACK_SIZE = 1024
@@ -44,10 +44,7 @@ def climb(X, S, a, gamma, tolerance, max_iter):
         x = ends[i]
         for _step in range(max_iter):
             squared_distances(S, b, x, values)
-            nearest = bits[0]
-            for j in range(b):
-                nearest = min(nearest, bits[j])
-            shift = np.int32(nearest).view(np.float32)
+            shift = np.int32(lowest(bits)).view(np.float32)
             for j in range(b):
                 values[j] = a[j] * exp2(scale * (values[j] - shift))
             mass = total(values)
@@ -77,10 +74,7 @@ def ball_centres(X, radius):
     centres, m = np.empty(n, np.int64), 0
     for i in range(n):
         squared_distances(S, m, X[i], distances)
-        least = np.float32(np.inf)
-        for j in range(m):
-            least = min(least, distances[j])
-        if least < enough:
+        if np.int32(lowest(distances[:m].view(np.int32))).view(np.float32) < enough:
             continue
         for k in range(d):
             S[k, m] = X[i, k]

@@ -15,7 +15,7 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel, unchecked
 from distsvc.kernels.lanes import dot
-from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
+from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, squared_distances
 
 REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
 """Codes of the maintenance strategies."""
@@ -30,40 +30,16 @@ maximum are vectorised for integers, but not for floats, because of NaN."""
 
 
 @inlined
-def _random_below(state, n):
-    """Return an integer in [0, n) from a xorshift generator kept in the state."""
-    z = state[RANDOM]
-    z ^= z << np.uint64(13)
-    z ^= z >> np.uint64(7)
-    z ^= z << np.uint64(17)
-    state[RANDOM] = z
-    return np.int64(z % np.uint64(n))
-
-
-@inlined
 def _set_count(counts, counts32, j, value):
     counts[j] = value
     counts32[j] = np.float32(value)
 
 
 @inlined
-def _move(S, counts, counts32, born, moments, source, target):
-    """Overwrite slot `target` with slot `source`."""
-    for k in range(S.shape[0]):
-        S[k, target] = S[k, source]
-    counts[target] = counts[source]
-    counts32[target] = counts32[source]
-    born[target] = born[source]
-    moments[target] = moments[source]
-
-
-@inlined
-def _least(counts32, born, n):
+def _smallest_count(counts32, born, n):
     """Return the slot with the smallest count, the oldest of several."""
     bits = counts32.view(np.int32)
-    low = bits[0]
-    for j in range(n):
-        low = min(low, bits[j])
+    low = lowest(bits[:n])
     oldest = np.int64(9223372036854775807)
     for j in range(n):
         age = born[j] if bits[j] == low else np.int64(9223372036854775807)
@@ -75,7 +51,7 @@ def _least(counts32, born, n):
 
 
 @inlined
-def _same(row, n):
+def _equal_vector(row, n):
     """Return the last slot whose kernel value is 1, or n if there is none."""
     bits = row.view(np.int32)
     top = np.int32(0)
@@ -110,12 +86,17 @@ def _random_others(n, p, chosen, k, state):
     """Set chosen to at most k different random slots other than p; return their number."""
     m = min(k, n - 1)
     for i in range(m):
-        fresh = False
-        while not fresh:
-            j = _random_below(state, n)
-            fresh = j != p
+        is_new = False
+        while not is_new:
+            z = state[RANDOM]  # xorshift (Marsaglia 2003)
+            z ^= z << np.uint64(13)
+            z ^= z >> np.uint64(7)
+            z ^= z << np.uint64(17)
+            state[RANDOM] = z
+            j = np.int64(z % np.uint64(n))
+            is_new = j != p
             for other in range(i):
-                fresh = fresh and chosen[other] != j
+                is_new = is_new and chosen[other] != j
         chosen[i] = j
     return m
 
@@ -173,21 +154,17 @@ def _losses(counts32, n, n_p, row, loss, scale):
 
 
 @inlined
-def _ordered(bits):
-    """Return an integer for the bits of a float32 such that integers have the order of floats."""
-    return bits if bits >= 0 else -(bits & np.int32(0x7FFFFFFF))
-
-
-@inlined
 def _cheapest(loss, n, p):
-    """Return the slot other than p with the smallest of the first n losses, the first of ties."""
+    """Return the slot other than p with the smallest of the first n losses, the first of ties.
+
+    The losses are overwritten: their bits are changed to integers with the order of the floats.
+    """
     loss[p] = np.float32(np.inf)
     bits = loss.view(np.int32)
-    low = _ordered(bits[0])
     for j in range(n):
-        low = min(low, _ordered(bits[j]))
-    q = 0
-    while _ordered(bits[q]) != low:
+        bits[j] = bits[j] if bits[j] >= 0 else -(bits[j] & np.int32(0x7FFFFFFF))
+    low, q = lowest(bits[:n]), 0
+    while bits[q] != low:
         q += 1
     return q
 
@@ -239,7 +216,7 @@ def squared_norm(S, counts32, n, scale, row, x):
 def _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scale, strategy):
     """Bring the model from n vectors to n - 1; the last slot holds the vector just added."""
     n = np.int64(state[N_VECTORS])
-    p = _least(counts32, born, n - 1)
+    p = _smallest_count(counts32, born, n - 1)
     k = chosen.shape[0]
     if strategy == MERGE:
         _merge(S, counts, counts32, n, p, row, loss, scale)
@@ -250,7 +227,10 @@ def _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scal
         else:
             m = _random_others(n, p, chosen, k, state)
         _project(S, counts, counts32, p, row, chosen, m, scale)
-    _move(S, counts, counts32, born, moments, n - 1, p)
+    for f in range(S.shape[0]):  # the vector just added takes the free slot
+        S[f, p] = S[f, n - 1]
+    counts[p], counts32[p] = counts[n - 1], counts32[n - 1]
+    born[p], moments[p] = born[n - 1], moments[n - 1]
     state[N_VECTORS] = np.uint64(n - 1)
     state[MAINTAINED] += np.uint64(1)
 
@@ -288,7 +268,7 @@ def descend(
             step = norm * norm * sums[1] + (C * C - 2.0 * C * norm * total if hit else 0.0)
             sums[1] += 2.0 * total + 1.0 if hit else 0.0
         if hit:
-            same = _same(row, n)
+            same = _equal_vector(row, n)
             if same == n:
                 for f in range(S.shape[0]):
                     S[f, n] = x[f]
@@ -305,9 +285,8 @@ def descend(
         if np.int64(state[N_VECTORS]) > budget:
             _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scale, strategy)
             if theta > 0.0:
-                sums[1] = squared_norm(
-                    S, counts32, np.int64(state[N_VECTORS]), scale, row, x_buffer
-                )
+                n = np.int64(state[N_VECTORS])
+                sums[1] = squared_norm(S, counts32, n, scale, row, x_buffer)
         if theta > 0.0 and step <= (theta * t) ** 2:
             state[STOPPED_FLAG] = np.uint64(1)
             return i + 1

@@ -17,12 +17,6 @@ def normal_cdf(z):
     return 0.5 * math.erfc(-z * 0.7071067811865476)
 
 
-@inlined
-def normal_pdf(z):
-    """Return the standard normal density at z, 0 at infinity."""
-    return 0.3989422804014327 * math.exp(-0.5 * z * z) if abs(z) < 38.0 else 0.0
-
-
 @kernel
 def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance):
     """Fit k normals to the counts of cells by expectation maximisation; return the log-likelihood.
@@ -47,7 +41,8 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
                     z, cdf, pdf, zpdf = np.inf, 1.0, 0.0, 0.0
                 else:
                     z = (edge - means[j]) / sds[j]
-                    cdf, pdf = normal_cdf(z), normal_pdf(z)
+                    cdf = normal_cdf(z)
+                    pdf = 0.3989422804014327 * math.exp(-0.5 * z * z) if abs(z) < 38.0 else 0.0
                     zpdf = z * pdf
                 inside = cdf - cdf_low
                 if z_low > 0.0:  # 1 - cdf would cancel digits

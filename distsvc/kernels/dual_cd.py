@@ -56,7 +56,7 @@ def _move(alpha, up, down, violation, curvature, tally):
 
 
 @inlined
-def _stuck(members, alpha):
+def _is_stuck(members, alpha):
     """Return True if no alpha of a group can increase, or none can decrease."""
     can_grow, can_fall = 0, 0
     for i in members:
@@ -167,7 +167,7 @@ def descend_dense(X, u, p, scale, order, size, inner, alpha, G, tally):
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
         for _step in range(inner):
-            if _stuck(members, alpha):
+            if _is_stuck(members, alpha):
                 break
             for i in members:
                 G[i] = scale * dot(X[i], u) + p[i]
@@ -194,7 +194,7 @@ def descend_sparse(
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
         for _step in range(inner):
-            if _stuck(members, alpha):
+            if _is_stuck(members, alpha):
                 break
             for i in members:
                 G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]

@@ -15,15 +15,10 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, fma, projection
 
 MIN_SQUARED_BANDWIDTH = 1e-30
+"""Minimum squared bandwidth of a density estimate; below it, projections have no variance."""
+
 ROWS_TOGETHER = 256
-"""Rows that descend a tree together; they and the tree stay in the first cache."""
-
-
-@inlined
-def _pull(x, mean, pull):
-    """Move the mean towards x by the share `pull`."""
-    for k in range(x.shape[0]):
-        mean[k] = fma(pull, x[k] - mean[k], mean[k])
+"""Number of rows that descend a tree together; with the tree, they fit a first-level cache."""
 
 
 @inlined
@@ -128,7 +123,9 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
             b[node] = offset
             node = 2 * node + (1 if p < offset else 2)
         visits[node] += 1
-        _pull(x, means[node], np.float32(1.0 / (min(visits[node], most_visits) + 1.0)))
+        mean, pull = means[node], np.float32(1.0 / (min(visits[node], most_visits) + 1.0))
+        for k in range(d):
+            mean[k] = fma(pull, x[k] - mean[k], mean[k])
 
 
 @kernel

@@ -100,7 +100,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     try:
         compiled._cache = _Cache(function)
     except RuntimeError:  # the folder can't be written now
-        _not_kept(f"{_FOLDER} can't be written")
+        _warn_not_kept(f"{_FOLDER} can't be written")
     finally:
         numba.config.CACHE_DIR = before
     return compiled
@@ -111,11 +111,12 @@ class _NoFolder(NullCache):
 
     def load_overload(self, sig: object, target_context: object) -> None:
         """Return None."""
-        _not_kept(_folder()[1], os.getpid())
+        _warn_not_kept(_folder()[1], os.getpid())
 
 
 @cache
-def _not_kept(because: str, process: int = 0) -> None:
+def _warn_not_kept(because: str, process: int = 0) -> None:
+    """Log, once in a process, why kernels are not cached."""
     _LOG.warning("compiled code is not kept", extra={"fields": {"because": because}})
 
 
@@ -283,7 +284,7 @@ class _Cache(FunctionCache):
             found = self._load_overload(sig, target_context)
             if found is None:
                 self._began = time.perf_counter()
-                _tell_once("compiling", os.getpid())
+                _log_once("compiling", os.getpid())
                 if _on_miss is not None:
                     _on_miss()
                 self._wait_for_claim()
@@ -291,7 +292,7 @@ class _Cache(FunctionCache):
                 if found is not None:
                     self.end()
         except Exception as error:
-            self._tell("compiled code is damaged and made again", error)
+            self._warn("compiled code is damaged and made again", error)
         else:
             return found
         try:
@@ -306,7 +307,7 @@ class _Cache(FunctionCache):
         try:
             super().save_overload(sig, data)
         except Exception as error:
-            self._tell("compiled code is not kept", error)
+            self._warn("compiled code is not kept", error)
         self.end()
 
     def _wait_for_claim(self) -> None:
@@ -331,7 +332,7 @@ class _Cache(FunctionCache):
             _compile_seconds += time.perf_counter() - self._began
             self._began = None
 
-    def _tell(self, what: str, error: Exception) -> None:
+    def _warn(self, what: str, error: Exception) -> None:
         fields = {
             "kernel": self._py_func.__qualname__,
             "because": f"{type(error).__name__}: {error}",
@@ -355,7 +356,7 @@ def compile_seconds() -> float:
 
 
 @cache
-def _tell_once(event: str, process: int) -> None:
+def _log_once(event: str, process: int) -> None:
     """Log an event the first time it happens in a process, which may be a fork of another."""
     _LOG.info(event, extra={"fields": {}})
 

@@ -33,31 +33,26 @@ Scalar = TypeVar("Scalar", float, np.float32)
 
 LANES = 32, 8, 1
 """Numbers of partial sums; elements that do not fill a vector use the next smaller number."""
+
 ROWS_AT_ONCE = 32
-"""Rows of a table whose sums are computed together, each in its own element of a vector."""
-HALF_OF_DROPPED = 1 << 15
-"""Half a unit of the last bit that a bfloat16 keeps of a float32."""
+"""Number of rows of a table whose sums are computed together, each in an element of a vector."""
+
+HALF_BFLOAT16_UNIT = 1 << 15
+"""Half of the last bit of a bfloat16, in units of the last bit of a float32; added to round."""
+
 POINTS_AT_ONCE = 4
-"""Points whose distances to `ROWS_AT_ONCE` rows are computed together, a power of 2."""
+"""Number of points, a power of 2, whose distances to `ROWS_AT_ONCE` rows are computed together."""
 
 FLOAT32, FLOAT64 = ir.FloatType(), ir.DoubleType()
 INT16, INT32 = ir.IntType(16), ir.IntType(32)
 
 
-def _of_total(_: ir.IRBuilder, x: ir.Value) -> Factors:
-    return [(x, ir.Constant(x.type, [1.0] * x.type.count))]
-
-
-def _of_dot(_: ir.IRBuilder, x: ir.Value, y: ir.Value) -> Factors:
-    return [(x, y)]
-
-
-def _of_distance(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> Factors:
+def _distance_factors(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> Factors:
     gap = builder.fsub(x, y)
     return [(gap, gap)]
 
 
-def _of_projection(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.Value) -> Factors:
+def _projection_factors(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.Value) -> Factors:
     gap = builder.fsub(x, y)
     return [(v, gap), (gap, gap)]
 
@@ -77,7 +72,11 @@ def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intri
         def generate(
             context: BaseContext, builder: ir.IRBuilder, _: Signature, values: Sequence[ir.Value]
         ) -> ir.Value:
-            number, views = context.get_value_type(wide), _views(context, builder, arrays, values)
+            number = context.get_value_type(wide)
+            views = [
+                context.make_array(kind)(context, builder, value)
+                for kind, value in zip(arrays, values, strict=True)
+            ]
             n = cgutils.unpack_tuple(builder, views[0].shape)[0]
             sums = [cgutils.alloca_once(builder, number) for _ in range(n_sums)]
             for one in sums:
@@ -109,21 +108,6 @@ def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intri
     return typed
 
 
-def _views(
-    context: BaseContext,
-    builder: ir.IRBuilder,
-    kinds: Sequence[types.Type],
-    values: Sequence[ir.Value],
-) -> list[Any]:
-    """Return numba's views of values that are arrays, and other values as they are."""
-    return [
-        context.make_array(kind)(context, builder, value)
-        if isinstance(kind, types.Array)
-        else value
-        for kind, value in zip(kinds, values, strict=True)
-    ]
-
-
 def _read(
     builder: ir.IRBuilder, data: ir.Value, place: ir.Value, vector: ir.VectorType
 ) -> ir.Value:
@@ -131,12 +115,8 @@ def _read(
     element = data.type.pointee
     own = ir.VectorType(element, vector.count)
     at = builder.bitcast(builder.gep(data, [place]), own.as_pointer())
-    value = builder.load(at, align=_n_bytes(element), typ=own)
+    value = builder.load(at, align=1, typ=own)  # vectors start at any element
     return value if own == vector else builder.fpext(value, vector)
-
-
-def _n_bytes(element: ir.Type) -> int:
-    return {FLOAT32: 4, FLOAT64: 8}.get(element) or element.width // 8
 
 
 def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
@@ -151,18 +131,13 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     """Return the sum of a vector's elements, by adding its halves until one element is left."""
     while vector.type.count > 1:
         half = vector.type.count // 2
-        none = ir.Constant(vector.type, ir.Undefined)
-        vector = builder.fadd(
-            *(
-                builder.shuffle_vector(
-                    vector,
-                    none,
-                    ir.Constant(ir.VectorType(ir.IntType(32), half), [*range(at, at + half)]),
-                )
-                for at in (0, half)
-            )
-        )
-    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+        none, places = ir.Constant(vector.type, ir.Undefined), ir.VectorType(INT32, half)
+        halves = [
+            builder.shuffle_vector(vector, none, ir.Constant(places, [*range(at, at + half)]))
+            for at in (0, half)
+        ]
+        vector = builder.fadd(*halves)
+    return builder.extract_element(vector, ir.Constant(INT32, 0))
 
 
 class _RowCode:
@@ -175,19 +150,24 @@ class _RowCode:
         kinds: Sequence[types.Type],
         values: Sequence[ir.Value],
     ):
-        self.builder, self.arguments = builder, _views(context, builder, kinds, values)
+        self.builder = builder
+        self.arguments = [
+            context.make_array(kind)(context, builder, value)
+            if isinstance(kind, types.Array)
+            else value
+            for kind, value in zip(kinds, values, strict=True)
+        ]
         self._lanes = context.get_constant(types.intp, ROWS_AT_ONCE)
         self.first = context.get_constant(types.intp, 0)
 
     def read(self, array: Any, place: ir.Value, element: ir.Type) -> ir.Value:
         """Return a row of an array, as elements of a type of the same size."""
         at = self._address(array, place, element)
-        return self.builder.load(at, align=_n_bytes(element), typ=_vector(element))
+        return self.builder.load(at, align=1, typ=_vector(element))
 
     def write(self, array: Any, place: ir.Value, row: ir.Value) -> None:
         """Set a row of an array."""
-        element = row.type.element
-        self.builder.store(row, self._address(array, place, element), align=_n_bytes(element))
+        self.builder.store(row, self._address(array, place, row.type.element), align=1)
 
     def variable(self, element: ir.Type, value: float) -> ir.Value:
         """Return the address of a new vector whose elements all equal a constant."""
@@ -285,7 +265,7 @@ def _column_squares(of: _RowCode) -> None:
                 builder.store(_fused(builder, gap, gap, builder.load(total)), total)
         for place, total in zip(places, totals, strict=False):
             bits = builder.bitcast(builder.load(total), _vector(INT32))
-            rounded = builder.add(bits, _constant(INT32, HALF_OF_DROPPED))
+            rounded = builder.add(bits, _constant(INT32, HALF_BFLOAT16_UNIT))
             kept = builder.trunc(builder.ashr(rounded, _constant(INT32, 16)), _vector(INT16))
             of.write(out, place, kept)
             for bound, side in ((least, "<"), (most, ">")):
@@ -345,7 +325,7 @@ def column_squares(
         for k in range(len(rows)):
             gap = rows[k] - points[:, k, None]
             squares += gap * gap
-    out[:] = (squares.view(np.int32) + np.int32(HALF_OF_DROPPED)) >> 16
+    out[:] = (squares.view(np.int32) + np.int32(HALF_BFLOAT16_UNIT)) >> 16
     lowest[:], highest[:] = out.min(axis=0), out.max(axis=0)
 
 
@@ -449,10 +429,10 @@ def _compile(function: Callable[..., Any], typed: Callable[..., Intrinsic]) -> N
 
 
 _compile(fma, _fma)
-_compile(total, _sums(_of_total))
-_compile(dot, _sums(_of_dot))
-_compile(square_distance, _sums(_of_distance))
-_compile(projection, _sums(_of_projection, 2))
+_compile(total, _sums(lambda _, x: [(x, ir.Constant(x.type, [1.0] * x.type.count))]))
+_compile(dot, _sums(lambda _, x, y: [(x, y)]))
+_compile(square_distance, _sums(_distance_factors))
+_compile(projection, _sums(_projection_factors, 2))
 _compile(column_squares, _of_rows(_column_squares))
 _compile(count_up_to, _of_rows(_count_up_to))
 _compile(sum_below, _of_rows(_sum_below))

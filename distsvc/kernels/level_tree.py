@@ -14,10 +14,10 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot
-from distsvc.kernels.rbf import BATCH, LOG2_E, MAX_SQUARED_DISTANCE, exp2, lowest, squared_distances
+from distsvc.kernels.rbf import LOG2_E, MAX_SQUARED_DISTANCE, exp2, lowest, squared_distances
 from distsvc.kernels.union_find import root_of
 
-FIXED = 2.0**30
+FIXED_POINT_UNITS = 2.0**30
 """Units per 1 in fixed-point sums of kernel values. Integer sums do not depend on the order of the
 rows or on the partitions of the table. Sums of up to 2^33 rows fit int64."""
 
@@ -25,13 +25,17 @@ EXACT_SUM_ROWS = 2**20
 """Number of rows per partial sum in float64. These sums are whole numbers below 2^53, thus exact,
 and their loops vectorise better than loops over int64."""
 
-APART = np.float32(1.001)
+MIN_BOUND_RATIO = np.float32(1.001)
 """Minimum ratio of bounds on two kernel sums to compare the sums without computing them.
 
 It is far above the rounding error of a sum.
 """
 
 INFINITE = np.float32(np.inf).view(np.int32)
+"""Bits of the float32 infinity."""
+
+BATCH = 4
+"""Number of rows in every step of the vote, so that the processor overlaps their work."""
 
 
 @kernel
@@ -152,7 +156,7 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
 
     X (n, d) float32, peaks and saddles (d, s) float32, gamma float64. With D = K(peak, x) -
     K(saddle, x), sums (4, s) int64 are of D, D^2, the number of rows, and K(peak, x); all but the
-    number of rows in units of 1 / FIXED.
+    number of rows in units of 1 / FIXED_POINT_UNITS.
 
     Unless `ties`, rows exactly at the peak or the saddle are skipped: a support vector is itself a
     row, which would raise the density at its own place.
@@ -181,9 +185,9 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
                 at_peak[j] = zero if out else near
             for j in range(s):
                 d = np.float64(difference[j])
-                first[j] += np.rint(d * FIXED)
-                second[j] += np.rint(d * d * FIXED)
-                third[j] += np.rint(np.float64(at_peak[j]) * FIXED)
+                first[j] += np.rint(d * FIXED_POINT_UNITS)
+                second[j] += np.rint(d * d * FIXED_POINT_UNITS)
+                third[j] += np.rint(np.float64(at_peak[j]) * FIXED_POINT_UNITS)
         for j in range(s):
             sums[0, j] += np.int64(first[j])
             sums[1, j] += np.int64(second[j])
@@ -211,7 +215,7 @@ def vote(X, S, a, ends, gamma):
         for j in range(start, ends[c]):
             least[c] = a[j] if j == start else min(least[c], a[j])
             most[c] += a[j]
-        most[c] *= APART
+        most[c] *= MIN_BOUND_RATIO
         start = ends[c]
     values = np.empty((BATCH, b), np.float32)
     bits = values.view(np.int32)  # integers order squared distances alike

@@ -8,20 +8,21 @@ from distsvc.kernels.jit import inlined, kernel, unchecked
 from distsvc.kernels.lanes import ROWS_AT_ONCE, fma, squares_of_products
 
 LOG_TWO_PI = 1.8378770664093453
+"""Logarithm of 2 pi."""
 
 LOG_TWO, LOG_TWO_REST = 0.6931471805599453, 2.3190468138462996e-17
-"""The logarithm of 2, and what rounding leaves of it."""
+"""Logarithm of 2 as a float64, and its rounding error."""
 
 INVERSE_FACTORIALS = tuple(1.0 / math.factorial(i) for i in range(11, -1, -1))
+"""Coefficients of the Taylor polynomial of e^r, from degree 11 to 0."""
 
-NEGLIGIBLE = -120.0
+MIN_LOG_SHARE = -120.0
 """Log weight, relative to the highest, below which a share is 0, as it is in float32."""
 
-NARROWEST = 0.05
+MIN_RELATIVE_SD = 0.05
 """Minimum standard deviation of a density of numbers, relative to the column's."""
 
-
-LEAST_POSTERIOR = 1e-5
+MIN_POSTERIOR = 1e-5
 """Posterior below which a row is left out of a component's sums, to save time."""
 
 PRIOR_MEAN_ROWS = 0.01
@@ -38,7 +39,7 @@ AXES_SWEEPS = 2
 def factorise(S, n, lower):
     """Set lower (n, n) to the Cholesky factor of S (n, n), which may be the same array.
 
-    A pivot that rounding makes negative counts as tiny.
+    A pivot that rounding makes negative is replaced by a small positive number.
     """
     for a in range(n):
         for b in range(a + 1):
@@ -113,12 +114,12 @@ def invert(A, n, inverse):
 
 @inlined
 def exponential(t):
-    """Return e^t for t <= 0, with a relative error below 1e-15; 0 below `NEGLIGIBLE`.
+    """Return e^t for t <= 0, with a relative error below 1e-15; 0 below `MIN_LOG_SHARE`.
 
     The compiler can vectorise it, unlike the C library's function. With t = w log 2 + r, w a whole
     number and |r| < 0.35, it is 2^w times the Taylor polynomial of e^r of degree 12.
     """
-    x = t if t > NEGLIGIBLE else NEGLIGIBLE
+    x = t if t > MIN_LOG_SHARE else MIN_LOG_SHARE
     whole = np.int32(x * (1.0 / LOG_TWO) - 0.5)
     r = fma(-float(whole), LOG_TWO, x)
     r = fma(-float(whole), LOG_TWO_REST, r)
@@ -126,7 +127,7 @@ def exponential(t):
     for below in INVERSE_FACTORIALS:
         value = fma(value, r, below)
     power = np.int64((np.int64(whole) + 1023) << 52).view(np.float64)  # 2^whole
-    return value * power if t >= NEGLIGIBLE else 0.0
+    return value * power if t >= MIN_LOG_SHARE else 0.0
 
 
 @inlined
@@ -286,7 +287,7 @@ def expectation(
 
     Missing numbers count by their conditional means and covariances. The sums are mass (K,), first
     (K, p), second (K, p, p), lower triangle, or (K, 1, p), and counts (K, L), all float64. Entries
-    of the posterior up to `LEAST_POSTERIOR` are skipped. If mass is empty, no sums are computed.
+    of the posterior up to `MIN_POSTERIOR` are skipped. If mass is empty, no sums are computed.
     """
     n, p = X.shape
     q, k = levels.shape[1], means.shape[0]
@@ -351,7 +352,7 @@ def expectation(
                 n_used = 0
                 for i in range(start, start + n_rows):
                     r = posterior[i, c]
-                    if r <= LEAST_POSTERIOR:
+                    if r <= MIN_POSTERIOR:
                         continue
                     row, used[n_used] = rows[n_used], r
                     n_used += 1
@@ -465,7 +466,7 @@ def maximise(
     tied, and (K, 1, p) if diagonal. The prior has the scatter `prior` (p, p) and the shares (L,) of
     levels. If covariances are tied, axes (p, p) are updated.
 
-    The square of `NARROWEST` times the variance of all rows is added to all variances, as if
+    The square of `MIN_RELATIVE_SD` times the variance of all rows is added to all variances, as if
     numbers were measured with this error.
     """
     k, p = first.shape
@@ -482,7 +483,7 @@ def maximise(
         for a in range(p):
             if not is_full:
                 value = share * prior[a, a] + second[c, 0, a] + shrink * average[a] ** 2
-                covariances[c, 0, a] = value / (rows[c] + 6.0) + NARROWEST**2 * prior[a, a]
+                covariances[c, 0, a] = value / (rows[c] + 6.0) + MIN_RELATIVE_SD**2 * prior[a, a]
                 continue
             for b in range(a + 1):
                 value = second[c, a, b] + shrink * average[a] * average[b]
@@ -491,7 +492,7 @@ def maximise(
                     value = (share * prior[a, b] + value) / (rows[c] + 2 * p + 4)
                     covariances[c, a, b] = covariances[c, b, a] = value
             if not is_tied:
-                covariances[c, a, a] += NARROWEST**2 * prior[a, a]
+                covariances[c, a, a] += MIN_RELATIVE_SD**2 * prior[a, a]
     if is_tied:
         tie_axes(scatter, rows, prior, share, 6.0, axes, AXES_SWEEPS, variances)
         back = np.empty((p, p))
@@ -499,7 +500,7 @@ def maximise(
         for c in range(k):
             for a in range(p):
                 for b in range(a + 1):
-                    value = NARROWEST**2 * prior[a, a] if a == b else 0.0
+                    value = MIN_RELATIVE_SD**2 * prior[a, a] if a == b else 0.0
                     for j in range(p):
                         value += back[a, j] * variances[c, j] * back[b, j]
                     covariances[c, a, b] = covariances[c, b, a] = value

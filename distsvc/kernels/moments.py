@@ -13,14 +13,18 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 
 DIGITS = 68
+"""Number of digits in base 2^32 of the sum of a column."""
+
 MAX_CHUNK_ROWS = 4096
 """Maximum number of rows added at a time."""
 
 LOW_WORD_MASK = np.uint64(0xFFFFFFFF)
+"""Mask of the lower 32 bits."""
 
 
 @inlined
 def _add(digits, value):
+    """Add a float64 to a sum exactly: its mantissa, shifted, spans at most three digits."""
     bits = np.float64(value).view(np.uint64)
     exponent = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
     mantissa = bits & np.uint64(0xFFFFFFFFFFFFF)
@@ -38,14 +42,23 @@ def _add(digits, value):
 
 
 @inlined
-def _rounded(x, unit):
-    """Return x rounded to the last digit of `unit`, which is 1.5 times a power of 2."""
-    return (x + unit) - unit
+def _unit(exponent):
+    """Return 1.5 times a power of 2, from the bits of its exponent and mantissa."""
+    return np.uint64((exponent << 52) | (1 << 51)).view(np.float64)
 
 
 @inlined
-def _unit(exponent):
-    return np.uint64((exponent << 52) | (1 << 51)).view(np.float64)
+def _split(x, unit_1, unit_2, unit_3):
+    """Return x as three parts, each a multiple of the last digit of its unit, and the remainder.
+
+    Adding a unit rounds a number to the unit's last digit; subtracting the unit is exact.
+    """
+    first = (x + unit_1) - unit_1
+    x -= first
+    second = (x + unit_2) - unit_2
+    x -= second
+    third = (x + unit_3) - unit_3
+    return first, second, third, x - third
 
 
 @inlined
@@ -61,43 +74,33 @@ def _add_parts(x, n, shift, bound, digits):
     # Beyond these exponents of the largest square, units would be infinite or subnormal.
     if s_at < 100 or s_at > 2030:
         return False
+    # A part is at most 2^40 of its units, so that 2^12 parts add up within 53 bits.
     e1, e2, e3 = _unit(e_at + 13), _unit(e_at - 28), _unit(e_at - 69)
     s1, s2, s3 = _unit(s_at + 13), _unit(s_at - 28), _unit(s_at - 69)
     a1 = a2 = a3 = b1 = b2 = b3 = left = 0.0
     for i in range(n):
         e = x[i] - shift if x[i] == x[i] else 0.0
-        s = e * e
-        part = _rounded(e, e1)
-        a1 += part
-        e -= part
-        part = _rounded(e, e2)
-        a2 += part
-        e -= part
-        part = _rounded(e, e3)
-        a3 += part
-        left += abs(e - part)
-        part = _rounded(s, s1)
-        b1 += part
-        s -= part
-        part = _rounded(s, s2)
-        b2 += part
-        s -= part
-        part = _rounded(s, s3)
-        b3 += part
-        left += abs(s - part)
+        first, second, third, rest = _split(e, e1, e2, e3)
+        a1 += first
+        a2 += second
+        a3 += third
+        left += abs(rest)
+        first, second, third, rest = _split(e * e, s1, s2, s3)
+        b1 += first
+        b2 += second
+        b3 += third
+        left += abs(rest)
     if left != 0.0:
         return False
-    _add(digits[0], a1)
-    _add(digits[0], a2)
-    _add(digits[0], a3)
-    _add(digits[1], b1)
-    _add(digits[1], b2)
-    _add(digits[1], b3)
+    for part in (a1, a2, a3):
+        _add(digits[0], part)
+    for part in (b1, b2, b3):
+        _add(digits[1], part)
     return True
 
 
 @inlined
-def _see(X, least, most, counts):
+def _add_extremes(X, least, most, counts):
     """Update the extremes and counts of every column with the known values of rows X (n, d)."""
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
@@ -125,13 +128,13 @@ def add_block(X, shift, digits, least, most, counts):
         chunk = X[first : first + rows]
         low[:] = np.inf
         high[:] = -np.inf
-        _see(chunk, low, high, counts)
+        _add_extremes(chunk, low, high, counts)
         for k in range(d):
             bound = max(abs(low[k] - shift[k]), abs(high[k] - shift[k]))
             if low[k] > high[k]:
                 continue
             if not np.isfinite(bound * bound):
-                return _too_far(X, shift)
+                return _first_overflow(X, shift)
             least[k], most[k] = min(least[k], low[k]), max(most[k], high[k])
             for i in range(chunk.shape[0]):
                 column[i] = chunk[i, k]
@@ -146,7 +149,7 @@ def add_block(X, shift, digits, least, most, counts):
 
 
 @inlined
-def _too_far(X, shift):
+def _first_overflow(X, shift):
     """Return the first place (row, column) of a value whose square is infinite, or (-1, -1)."""
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):

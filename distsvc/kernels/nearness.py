@@ -6,7 +6,7 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import ROWS_AT_ONCE, column_squares, count_up_to, sum_below
 
 PARTIAL_SUMS = 4
-"""Number of partial sums of squared distances, which the processor adds side by side."""
+"""Number of independent partial sums of squared distances, whose additions overlap."""
 
 
 @inlined
@@ -15,8 +15,8 @@ def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
 
     A bisection ends early at a bound between two elements, which is then the result. All columns
     are searched together. counts (ROWS_AT_ONCE,) are set to the number of elements below
-    `farthest`. The number n of columns in use is not constant: a compiler would write loops of a
-    constant length out, element by element.
+    `farthest`. Loops run over the variable n: LLVM unrolls loops of a constant length to scalar
+    code.
     """
     low, high = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     limits, active = np.empty(ROWS_AT_ONCE, np.int32), np.int32(0)

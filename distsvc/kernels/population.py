@@ -11,10 +11,10 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, total
-from distsvc.kernels.mixture import LOG_TWO_PI, NARROWEST, PRIOR_MEAN_ROWS, solve
+from distsvc.kernels.mixture import LOG_TWO_PI, MIN_RELATIVE_SD, PRIOR_MEAN_ROWS, solve
 
 TAILS = (3.0, 5.0, 8.0, 14.0)
-"""Degrees of freedom that are tried for the residuals of a number."""
+"""Degrees of freedom of Student's t that are tried for the residuals of a number."""
 
 MAX_TERMS = 60
 """Maximum number of products and bends tried for a number: those with the highest correlation.
@@ -28,15 +28,15 @@ MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
 Half of a cluster that was cut has its mode at its edge, and must not look like a whole one.
 """
 
-MAX_FANS = 6
-"""Maximum number of terms that change the variance of a number."""
+MAX_VARIANCE_TERMS = 6
+"""Maximum number of terms of the logarithm of a number's variance."""
 
-MOST_OF_VARIANCE = 0.5
-"""Share of a variance that is most of it.
+SIGNAL_SHARE = 0.5
+"""Share of a variance above which it is more signal than noise.
 
-Residuals with a smaller share of the fitted variance, which includes `NARROWEST` squared, are
-mostly rounding, and their shape is normal. Many columns with a larger share along components above
-noise are signals (`distsvc.models.rows.principal_components`).
+Residuals with a smaller share of the fitted variance, which includes `MIN_RELATIVE_SD` squared,
+are mostly rounding, and get a normal shape. `distsvc.models.automatic.engine` compares the share of
+each column's variance along components above noise.
 """
 
 NEWTON_STEPS = 8
@@ -106,7 +106,7 @@ def lowest_places(values, count):
 
 
 @inlined
-def terms_like(V, knots, place, target):
+def candidate_terms(V, knots, place, target):
     """Return the term numbers (s,) that the centred `target` (m,) may depend on.
 
     All earlier numbers are included and come first. Of all other terms, at most `MAX_TERMS` are
@@ -187,7 +187,7 @@ def regress(F, r, n_linear, log_n, chosen, coefficients):
 
 
 @inlined
-def fan_out(S, squares, log_variance):
+def fit_log_variance(S, squares, log_variance):
     """Return coefficients (f,) of log variances on terms S (f, m), the first of which is 1.
 
     They maximise the likelihood of normal residuals with these squares (m,).
@@ -218,7 +218,7 @@ def fan_out(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c, constant):
-    """Return the log density at z, in standard deviations, of a shape as in `shape_of`."""
+    """Return the log density at z, in standard deviations, of a shape as in `fit_shape`."""
     if kind == STUDENT:
         return constant - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     side = z if kind == NORMAL else (z - a) / (b if z < a else c)
@@ -256,7 +256,7 @@ def quantile(z, share):
 
 
 @inlined
-def shape_of(z, log_n):
+def fit_shape(z, log_n):
     """Return the shape that describes residuals z (m,) best: its kind and four parameters.
 
     The mean square of z is 1. The shape is a standard normal; one with heavy tails (Student's t
@@ -308,18 +308,19 @@ def describe_number(V, knots, place, y, own, log_n, densities):
     fit uses the rows `own` (m,). log_n is the logarithm of the number of rows in the BIC.
     """
     n, m = y.shape[0], own.shape[0]
-    if m < 2:
+    if m < 2:  # a normal density with a variance of 1
         mean = y[own[0]] if m else 0.0
         for i in range(n):
             densities[i] = -0.5 * (LOG_TWO_PI + (y[i] - mean) ** 2)
         return 2
+    # The mean: a regression on the chosen terms, with the residuals `rest` of all rows.
     r, W = np.empty(m), np.empty((place, m))
     for i in range(m):
         r[i] = y[own[i]]
         for a in range(place):
             W[a, i] = V[a, own[i]]
     mean = centre(r)
-    terms = terms_like(W, knots, place, r)
+    terms = candidate_terms(W, knots, place, r)
     s = terms.shape[0]
     F, means = np.empty((s, m)), np.empty(s)
     for k in range(s):
@@ -335,9 +336,10 @@ def describe_number(V, knots, place, y, own, log_n, densities):
     squares = np.empty(m)
     for i in range(m):
         r[i] = rest[own[i]]
-        squares[i] = r[i] * r[i] + NARROWEST**2  # as if measured with this error
+        squares[i] = r[i] * r[i] + MIN_RELATIVE_SD**2  # as if measured with this error
     variance = total(squares) / m
-    parameters, fan = 2 + steps, np.full(n, math.log(variance))
+    # The log variance: constant, or linear in the terms that the squared residuals depend on.
+    parameters, log_variance = 2 + steps, np.full(n, math.log(variance))
     if 0 < s < m:
         spreads, scores, excess = np.empty(s), np.empty(s), np.empty(m)
         for i in range(m):
@@ -345,7 +347,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
         for k in range(s):
             spreads[k] = math.sqrt(dot(F[k], F[k]) / m) + 1e-9
             scores[k] = -0.5 * (dot(excess, F[k]) / spreads[k]) ** 2 / m
-        picked, f = lowest_places(scores, MAX_FANS), 0
+        picked, f = lowest_places(scores, MAX_VARIANCE_TERMS), 0
         while f < picked.shape[0] and scores[picked[f]] < -log_n:
             f += 1
         if f > 0:
@@ -355,7 +357,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                 for i in range(m):
                     S[j + 1, i] = F[k, i] / spreads[k]
                     lows[j], highs[j] = min(lows[j], S[j + 1, i]), max(highs[j], S[j + 1, i])
-            g = fan_out(S, squares, math.log(variance))
+            g = fit_log_variance(S, squares, math.log(variance))
             new = np.full(n, g[0])
             for j in range(f):
                 k = picked[j]
@@ -365,23 +367,24 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                     new[i] += g[j + 1] * min(max(x, lows[j]), highs[j])
             gained = 0.0
             for i in range(m):
-                old_log, new_log = fan[own[i]], new[own[i]]
+                old_log, new_log = log_variance[own[i]], new[own[i]]
                 gained += 0.5 * squares[i] * (math.exp(-old_log) - math.exp(-new_log))
                 gained += 0.5 * (old_log - new_log)
             if gained > 0.5 * f * log_n:
-                fan, parameters = new, parameters + f
+                log_variance, parameters = new, parameters + f
+    # The shape of the residuals in units of their standard deviations.
     for i in range(m):
-        r[i] *= math.exp(-0.5 * fan[own[i]])
+        r[i] *= math.exp(-0.5 * log_variance[own[i]])
     kind, u, v, w, constant = NORMAL, 0.0, 0.0, 0.0, -0.5 * LOG_TWO_PI
     share = dot(r, r) / m
-    if share > MOST_OF_VARIANCE:
+    if share > SIGNAL_SHARE:
         for i in range(m):
             r[i] /= math.sqrt(share)
-        kind, u, v, w, constant = shape_of(r, log_n)
-    known, narrow = fan[0], math.exp(-0.5 * fan[0])
+        kind, u, v, w, constant = fit_shape(r, log_n)
+    known, narrow = log_variance[0], math.exp(-0.5 * log_variance[0])
     for i in range(n):
-        if fan[i] != known:  # mostly all are equal
-            known, narrow = fan[i], math.exp(-0.5 * fan[i])
+        if log_variance[i] != known:  # mostly all are equal
+            known, narrow = log_variance[i], math.exp(-0.5 * log_variance[i])
         densities[i] = log_shape(rest[i] * narrow, kind, u, v, w, constant) - 0.5 * known
     return parameters + kind
 

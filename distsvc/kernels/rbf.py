@@ -11,20 +11,18 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import fma
 
 LOG2_E = np.float32(1.4426950408889634)
+"""Base-2 logarithm of e."""
+
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
 """Maximum shift subtracted from squared distances, which may be infinite."""
 
-BATCH = 4
-"""Rows processed together in every step of a kernel, so that the processor can overlap the work
-of one row with that of the others."""
-
 ROW_LANES = 256
-"""Rows of a block for which each term of a sum is computed together."""
+"""Maximum number of rows for which each term of a sum is computed together."""
 
 TERMS = 32
-"""Terms added to a partial sum before it is added to the total, which loses fewer bits."""
+"""Number of terms in a partial sum; a single long sum would lose more bits to rounding."""
 
 
 @inlined
@@ -157,8 +155,8 @@ def weighted_sums(X, S, a, gamma):
 
     X (n, d) float32, S (d, B) float32, a (B,) float32, gamma float64 -> (n,) float32.
 
-    Rows fill the vector registers; the last row is repeated to fill its block. Terms are added in
-    the order of the vectors, in partial sums, so that a sum of thousands loses few bits.
+    Rows fill the vector registers. Terms are added in the order of the vectors, in partial sums of
+    `TERMS` terms.
     """
     n, d = X.shape
     b = S.shape[1]
@@ -169,18 +167,19 @@ def weighted_sums(X, S, a, gamma):
     sums = np.empty(ROW_LANES, np.float32)
     out = np.empty(n, np.float32)
     for first in range(0, n, ROW_LANES):
-        for r in range(ROW_LANES):
+        n_rows = min(ROW_LANES, n - first)
+        for r in range(n_rows):
             for k in range(d):
-                rows[k, r] = X[min(first + r, n - 1), k]
+                rows[k, r] = X[first + r, k]
         sums[:] = ZERO
         for start in range(0, b, TERMS):
             run[:] = ZERO
             for j in range(start, min(start + TERMS, b)):
-                squared_distances(rows, ROW_LANES, vectors[j], squares)
-                for r in range(ROW_LANES):
+                squared_distances(rows, n_rows, vectors[j], squares)
+                for r in range(n_rows):
                     run[r] = fma(a[j], exp2(scale * squares[r]), run[r])
-            for r in range(ROW_LANES):
+            for r in range(n_rows):
                 sums[r] += run[r]
-        for r in range(min(ROW_LANES, n - first)):
+        for r in range(n_rows):
             out[first + r] = sums[r]
     return out

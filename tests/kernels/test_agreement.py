@@ -28,6 +28,6 @@ def test_pairs_that_two_clusterings_keep_together(plain):
 def test_neighbours_of_other_clusters(plain):
     rows = labels(1, 60)[0][0]
     near = np.random.default_rng(1).integers(0, 60, (60, 7))
-    kernel = reference.plain(agreement.parted) if plain else agreement.parted
+    kernel = reference.plain(agreement.separated_pairs) if plain else agreement.separated_pairs
     assert kernel(rows, near) == (rows[near] != rows[:, None]).sum()
     assert kernel(rows[:1], near[:1, :0]) == 0

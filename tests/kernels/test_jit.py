@@ -172,7 +172,7 @@ def test_a_given_folder_that_others_may_write_to_is_refused(tmp_path, monkeypatc
     (tmp_path / "kept").chmod(0o777)
     assert jit.cache_folder() is None
     monkeypatch.setattr(jit, "_FOLDER", None)
-    jit._not_kept.cache_clear()
+    jit._warn_not_kept.cache_clear()
     with caplog.at_level("WARNING", "distsvc"):
         jit.kernel(lambda x: x + 1)(1)
     [record] = [one for one in caplog.records if one.getMessage() == "compiled code is not kept"]

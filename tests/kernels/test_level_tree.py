@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.kernels import level_tree
-from distsvc.kernels.level_tree import FIXED
+from distsvc.kernels.level_tree import FIXED_POINT_UNITS
 from tests import reference
 
 
@@ -119,7 +119,9 @@ def test_twin_add_differences(d, s, gamma):
     assert sums[2].tolist() == plain[2].tolist() == expected[2].tolist()
     assert sums[2, 0] == 60 - 1 - (s == 1)
     for found in (sums[[0, 1, 3]], plain[[0, 1, 3]]):
-        np.testing.assert_allclose(found / FIXED, expected[[0, 1, 3]] / FIXED, atol=1e-6 * len(X))
+        np.testing.assert_allclose(
+            found / FIXED_POINT_UNITS, expected[[0, 1, 3]] / FIXED_POINT_UNITS, atol=1e-6 * len(X)
+        )
 
 
 def test_rows_on_the_peak_count_where_ties_do():
@@ -131,7 +133,7 @@ def test_rows_on_the_peak_count_where_ties_do():
     assert with_ties[2].tolist() == [60, 60, 60]
     assert without[2].tolist() == [40, 60, 60]
     assert with_ties[:, 1:].tolist() == without[:, 1:].tolist()
-    assert with_ties[3, 0] - without[3, 0] == 20 * level_tree.FIXED
+    assert with_ties[3, 0] - without[3, 0] == 20 * level_tree.FIXED_POINT_UNITS
 
 
 @settings(deadline=None, max_examples=50)

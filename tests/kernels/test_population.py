@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm, t
 from sklearn.linear_model import LogisticRegression
 
-from distsvc.kernels.mixture import NARROWEST
+from distsvc.kernels.mixture import MIN_RELATIVE_SD
 from distsvc.kernels.population import MAX_TERMS, describe_category, describe_number
 
 N = 3000
@@ -29,7 +29,7 @@ def test_a_number_is_regressed_by_least_squares_on_the_terms_it_has():
     found, parameters = describe([a, b], y, own)
     A = np.stack([np.ones(N), a, b, bend, a * b], axis=1)
     residuals = y - A @ np.linalg.lstsq(A[own], y[own], rcond=None)[0]
-    variance = residuals[own] @ residuals[own] / len(own) + NARROWEST**2
+    variance = residuals[own] @ residuals[own] / len(own) + MIN_RELATIVE_SD**2
     assert parameters == 6
     assert found == pytest.approx(norm.logpdf(residuals, scale=np.sqrt(variance)), abs=1e-9)
 

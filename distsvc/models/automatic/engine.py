@@ -18,7 +18,7 @@ import numpy as np
 
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.parameters import check_parameters, completed
-from distsvc.kernels.population import MOST_OF_VARIANCE
+from distsvc.kernels.population import SIGNAL_SHARE
 from distsvc.models.automatic.decision import GRAPH
 from distsvc.models.automatic.modelled_views import (
     LEAST_GRAPH_STANDING,
@@ -84,7 +84,7 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
         if X.shape[1] <= MAX_MIXED:
             return False
         axes, share = components_above_noise(X)
-        return len(axes) > FLAT and share > MOST_OF_VARIANCE
+        return len(axes) > FLAT and share > SIGNAL_SHARE
     return any(len(np.unique(x)) > MOST_LEVELS for x in X.T)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from distsvc.kernels.cells import fit_cells
-from distsvc.kernels.mixture import NARROWEST
+from distsvc.kernels.mixture import MIN_RELATIVE_SD
 
 MAX_CELLS = 150
 """Maximum number of cells of a density; adjacent values share cells if there are more."""
@@ -209,7 +209,7 @@ def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDe
         starts = ndtri((np.arange(k) + 0.5) / k) if k > 1 else np.zeros(1)
         w, m, s = np.full(k, 1.0 / k), mean + sd * starts, np.full(k, sd / k**0.7)
         likelihood = fit_cells(
-            closed, counts, w, m, s, NARROWEST * sd, DENSITY_STEPS, DENSITY_TOLERANCE
+            closed, counts, w, m, s, MIN_RELATIVE_SD * sd, DENSITY_STEPS, DENSITY_TOLERANCE
         )
         yield ColumnDensity(scale, w, m, s, likelihood - 0.5 * parameters * np.log(n))
     if scale == "identity":

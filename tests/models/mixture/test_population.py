@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import expon, gamma, norm
 
-from distsvc.kernels.mixture import NARROWEST
+from distsvc.kernels.mixture import MIN_RELATIVE_SD
 from distsvc.models.mixture.population import (
     Population,
     PopulationRows,
@@ -40,7 +40,7 @@ def test_the_density_of_independent_normals_is_theirs():
     X = np.random.default_rng(0).normal(size=(N, 2))
     rows = rows_of(*X.T)
     found = Population.of(rows, np.arange(N))
-    expected = norm.logpdf(rows.values, scale=np.sqrt(1.0 + NARROWEST**2)).sum(axis=1)
+    expected = norm.logpdf(rows.values, scale=np.sqrt(1.0 + MIN_RELATIVE_SD**2)).sum(axis=1)
     assert found.n_parameters.sum() == 4
     assert found.log_densities.sum(axis=0) == pytest.approx(expected, abs=0.01)
 

@@ -274,7 +274,7 @@ def calls(*names):
 
 
 def test_every_event_has_a_sentence():
-    emitted = set(calls("event", "_tell_once")) | {"phase finished", "warning"}
+    emitted = set(calls("event", "_log_once")) | {"phase finished", "warning"}
     logged = {
         node.args[0].value
         for tree in TREES.values()

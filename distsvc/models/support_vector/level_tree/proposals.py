@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from distsvc.kernels.agreement import parted
+from distsvc.kernels.agreement import separated_pairs
 from distsvc.models.rows.agreement import rand_indices
 from distsvc.models.rows.neighbours import nearest_others
 from distsvc.models.rows.threads import map_threads, one_thread
@@ -79,7 +79,7 @@ class VoteRows:
         """
         shares = np.bincount(labels) / len(labels)
         all_pairs = 1.0 - float((shares * shares).sum())
-        near_pairs = parted(labels.astype(np.int32), self.near) / max(self.near.size, 1)
+        near_pairs = separated_pairs(labels.astype(np.int32), self.near) / max(self.near.size, 1)
         return near_pairs / max(all_pairs, 1e-3)
 
 

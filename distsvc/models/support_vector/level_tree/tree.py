@@ -98,7 +98,7 @@ class LevelTree:
         return len(self.births)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray, ties: bool = False) -> None:
-        """Add rows to the `sums` (4, b) int64 that `tested` takes, in units of 1 / FIXED.
+        """Add rows to the `sums` (4, b) int64 that `tested` takes, in fixed-point units.
 
         The sums of each branch are of D, D^2, the number of rows, and K(peak, x), where D = K(peak,
         x) - K(saddle, x). Rows X are (n, q) float32 or wider; further features are ignored. Rows
@@ -142,10 +142,10 @@ class LevelTree:
         """
         differences, squares, counts, at_peak = sums  # see `add_differences`
         n, root = np.maximum(counts, 1), self.parents < 0
-        mean = differences / kernels.FIXED / n
-        variance = squares / kernels.FIXED / n - mean * mean
+        mean = differences / kernels.FIXED_POINT_UNITS / n
+        variance = squares / kernels.FIXED_POINT_UNITS / n - mean * mean
         error = np.sqrt(np.where(variance > 0.0, variance, np.inf) / n_rows)
-        peak = at_peak / kernels.FIXED / n
+        peak = at_peak / kernels.FIXED_POINT_UNITS / n
         saddle = np.divide(peak - mean, peak, out=np.ones_like(peak), where=peak > 0.0)
         depths = -np.log(np.maximum(saddle, 0.0) + EMPTY)
         z = np.where(root, np.inf, mean / error)
