@@ -29,7 +29,7 @@ from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.stored_views import StoredViews
 from distsvc.models.automatic.views import ViewAnswer
 from distsvc.models.columns.maps import GivenColumn
-from distsvc.models.columns.model import ColumnModel
+from distsvc.models.columns.model import ZERO_INFLATED, ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
@@ -56,6 +56,14 @@ The model of a column takes some milliseconds.
 
 SAME_LENGTH = 1e-2
 """Maximum range of the squared norms of normalised rows, relative to the rows' variance."""
+
+
+MODELLED_KINDS = ("binary", "category", "ordinal", ZERO_INFLATED)
+"""Kinds of columns from the job file that need a model; others are numbers as stored."""
+
+
+def _needs_model(given: GivenColumn) -> bool:
+    return given.kind in MODELLED_KINDS or given.scale not in (None, "identity")
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
@@ -133,12 +141,13 @@ class AutomaticEngine(Engine):
     ) -> ColumnModel | None:
         """Model the columns of stored pilot rows X (m, d) with keys (m,).
 
-        Return None if the columns stay as stored (`stays_as_stored`), or if none of them varies.
-        If they are modelled, pass the pilot rows that `learned` returns to `set_pilot`. `nominal`
-        (d,) bool marks columns with codes of categories. `given` are kinds and scales from the job
-        file, and `before` is the model of the previous run.
+        Return None if none of the columns varies, or if they stay as stored (`stays_as_stored`) and
+        no given kind or scale needs a model. If they are modelled, pass the pilot rows that
+        `learned` returns to `set_pilot`. `nominal` (d,) bool marks columns with codes of
+        categories. `given` are kinds and scales from the job file, and `before` is the model of the
+        previous run.
         """
-        if stays_as_stored(X, nominal):
+        if stays_as_stored(X, nominal) and not any(map(_needs_model, given or ())):
             return None
         rows = sampling.rows_of(self.levels.seed, keys)
         columns = ColumnModel.of(X, nominal, given, before, rows)

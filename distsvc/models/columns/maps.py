@@ -92,21 +92,26 @@ class NumberMap:
             return False
         return bool(np.all(values[:-1] < places) and np.all(places < values[1:]))
 
-    def describes(self, distinct: np.ndarray, counts: np.ndarray) -> bool:
+    def describes(
+        self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
+    ) -> bool:
         """Whether the map describes other rows at least as well as a new map would.
 
         The other rows have the distinct values (u,) with counts (u,), and must be rounded to the
-        same step. The log-likelihood of this map must reach the BIC of a map fitted to them.
+        same step. The log-likelihood of this map must reach the BIC of a map fitted to them. Maps
+        have the `given` scale, if any, and no step if the given kind is "continuous".
         """
         places = (distinct - self.low) / self.step if self.step else np.zeros(1)
         if (np.abs(places - places.round()) > ON_GRID).any():
             return False
         if len(distinct) < 2:
             return bool(((distinct >= self.low) & (distinct <= self.high)).all())
-        cells, step = Cells.of(distinct, counts), step_of(distinct, counts)
+        cells = Cells.of(distinct, counts)
+        step = 0.0 if given.kind == "continuous" else step_of(distinct, counts)
         if step and not self.step:
             return False
-        best = _bic_of(best_density(cells, possible_scales(distinct)))
+        scales = possible_scales(distinct) if given.scale is None else [given.scale]
+        best = _bic_of(best_density(cells, scales))
         return self.log_likelihood(cells) >= max(best, _free_bic(cells, step, len(distinct)))
 
     @classmethod

@@ -35,6 +35,9 @@ CONSTANT_RANGE = 1e-12
 ZERO_INFLATED = "zero-inflated"
 """Kind of a column with a spike, in job files and descriptions."""
 
+_NUMBER_KINDS = ("continuous", "ordinal", ZERO_INFLATED)
+"""Kinds of numbers whose model differs from the model that values alone would get."""
+
 SALT_ROWS = 64
 """Number of rows whose ranks a column's random numbers depend on."""
 
@@ -85,11 +88,12 @@ class CategoryColumn:
         place = np.minimum(np.searchsorted(self.codes, x), len(self.codes) - 1)
         return np.where(self.codes[place] == x, place, -1)
 
-    def describes(self, codes: np.ndarray, counts: np.ndarray) -> bool:
+    def describes(self, codes: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
         """Whether the shares describe other rows at least as well as new shares would.
 
         `codes` (u,) are the distinct codes of the other rows, ascending, with counts (u,). The
-        log-likelihood of the shares must reach the BIC of shares fitted to them.
+        log-likelihood of the shares must reach the BIC of shares fitted to them. `given` has no
+        effect.
         """
         levels = self.levels(codes)
         if (levels < 0).any():
@@ -168,11 +172,14 @@ class NumberColumn:
         """Number of prepared columns."""
         return 2 if self.amounts is None else 3
 
-    def describes(self, distinct: np.ndarray, counts: np.ndarray) -> bool:
-        """Whether the maps describe the distinct values (u,) of other rows, with counts (u,)."""
+    def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
+        """Whether the maps describe the distinct values (u,) of other rows, with counts (u,).
+
+        `given` is the column's kind and scale from the job file.
+        """
         rest = distinct != self.spike
-        return self.map.describes(distinct, counts) and (
-            self.amounts is None or self.amounts.describes(distinct[rest], counts[rest])
+        return self.map.describes(distinct, counts, given) and (
+            self.amounts is None or self.amounts.describes(distinct[rest], counts[rest], given)
         )
 
     def prepare(
@@ -556,7 +563,7 @@ def _column_of(
     if not len(distinct):
         return None
     may_stay = before is not None and _may_stay(before, nominal, given)
-    if before is not None and may_stay and before.describes(distinct, counts):
+    if before is not None and may_stay and before.describes(distinct, counts, given):
         return before
     if len(distinct) < 2:
         return None
@@ -581,9 +588,13 @@ def _column_of(
 
 
 def _may_stay(before: NumberColumn | CategoryColumn, nominal: bool, given: GivenColumn) -> bool:
-    if nominal and not isinstance(before, CategoryColumn):
-        return False
-    return given in (AS_FOUND, GivenColumn(before.kind))
+    """Return True if a column's previous model is of the given kind and scale."""
+    if isinstance(before, CategoryColumn):
+        return given.scale is None and given.kind not in _NUMBER_KINDS
+    is_of_kind = (
+        given.kind not in (*_NUMBER_KINDS, "binary", "category") or given.kind == before.kind
+    )
+    return not nominal and is_of_kind and given.scale in (None, before.map.scale)
 
 
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:

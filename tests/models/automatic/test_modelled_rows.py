@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
+from distsvc import AutoClustering
+from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.modelled_views import ModelledRows
+from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import ColumnModel, are_codes
 from distsvc.models.mixture.population import quality_of
+from distsvc.models.rows.sampling import row_keys
 
 N = 3000
 PORTS = np.array([22.0, 53.0, 80.0, 443.0, 8080.0])
@@ -68,3 +72,22 @@ def test_the_density_inside_a_cell_adds_up_to_1():
 )
 def test_codes_are_few_values_with_different_gaps(values, expected):
     assert are_codes(np.asarray(values, float)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "is_modelled"),
+    [
+        ([AS_FOUND, AS_FOUND], False),
+        ([GivenColumn("continuous"), GivenColumn("share")], False),
+        ([GivenColumn("continuous", "log"), AS_FOUND], True),
+        ([AS_FOUND, GivenColumn("ordinal")], True),
+    ],
+)
+def test_two_columns_are_modelled_if_a_kind_or_scale_is_given(given, is_modelled):
+    X = np.random.default_rng(0).lognormal(size=(500, 2))
+    keys, nominal = row_keys(0, np.arange(500)), np.zeros(2, bool)
+    engine = AutomaticEngine(AutoClustering().get_params(), seed=0)
+    columns = engine.model_columns(X, keys, nominal, given)
+    assert (columns is not None) == is_modelled
+    if given[0].scale == "log":
+        assert columns.columns[0].map.scale == "log"

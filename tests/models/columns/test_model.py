@@ -257,6 +257,19 @@ def test_columns_that_have_not_changed_keep_the_model_of_the_previous_run():
     assert not (anew.salts == before.salts).any()
 
 
+@pytest.mark.parametrize("kind", ["share", "rounded", "continuous", None])
+@pytest.mark.parametrize("scale", ["logit", "identity", None])
+def test_a_given_column_that_has_not_changed_keeps_its_model(kind, scale):
+    random, given = np.random.default_rng(0), [GivenColumn(kind, scale)]
+    before = model_of(random.beta(2, 5, N).round(3), given=given)[1]
+    later = random.beta(2, 5, N).round(3)[:, None]
+    kept = ColumnModel.of(later, np.zeros(1, bool), given, before)
+    assert kept.columns[0] is before.columns[0]
+    other = [GivenColumn(kind, "root")]
+    anew = ColumnModel.of(later, np.zeros(1, bool), other, before).columns[0]
+    assert (anew.map.scale == "root") == (anew is not before.columns[0])
+
+
 def test_another_row_leaves_the_draws_of_the_others():
     random = np.random.default_rng(0)
     X = np.column_stack([random.poisson(9.0, 500), random.random(500) < 0.3, random.random(500)])
