@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -222,7 +222,7 @@ class SeparatingColumn:
     column: str
     pairs: list[tuple[int, int]]  # ids of the clusters
     separates_all: bool = False  # `pairs` has every pair of clusters
-    has_levels: bool = False  # the column is a flag or a category
+    is_removable: bool = False  # it is the only flag or category among such columns
     may_be_code: bool = False  # all values are whole numbers
 
     @property
@@ -243,7 +243,8 @@ class SeparatingColumn:
             self.clause.replace("they", "the clusters", 1) if self.separates_all else self.clause
         )
         note = f"{words[0].upper()}{words[1:]}"
-        if self.has_levels:  # a gap between numbers is evidence of clusters, a level is not
+        # A gap between numbers is evidence of clusters, and several levels may be one together.
+        if self.is_removable:
             return f"{note}. To ignore it: {shlex.join(['--exclude', self.column])}"
         if self.may_be_code:
             kind = shlex.join(["--set", f"columns.{self.column}=category"])
@@ -287,6 +288,8 @@ def separating_columns(
             found.append(
                 SeparatingColumn(feature.column, named, all_pairs, usual is not None, may_be_code)
             )
+    if sum(one.is_removable for one in found) > 1:
+        found = [replace(one, is_removable=False) for one in found]
     return found
 
 

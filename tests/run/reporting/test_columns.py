@@ -160,6 +160,15 @@ def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_separates(planted
     assert one.note == ("3 pairs of clusters differ only in flag. To ignore it: --exclude flag")
 
 
+def test_no_flag_is_to_be_excluded_if_several_separate_clusters(planted_flag):
+    y, flag, x, noise = planted_flag
+    other = np.random.default_rng(2).random(N_FLAGS) < 0.5
+    labels = 4 * y + 2 * flag + other
+    notes = [one.note for one in found(*rows(labels, x=x, flag=flag, other=other, noise=noise))]
+    assert "6 pairs of clusters differ only in flag" in notes
+    assert "6 pairs of clusters differ only in other" in notes
+
+
 def test_an_irrelevant_category_is_named(planted_flag):
     y, flag, x, _ = planted_flag
     pilot, features, ids = rows(2 * y + flag, x=x, plan=flag)
