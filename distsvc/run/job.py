@@ -1,10 +1,12 @@
 """All steps of a run: open, assign or cluster, compare, check, report, publish.
 
-1. `open_run` locks the output, opens the table, the previous run and the algorithm, and completes
-   the job from the previous run. If this run is already published, it yields the `Output` instead.
+1. `open_run` locks the output, opens the table, the previous run and the algorithm, and sets unset
+   keys of the job from the previous run. If this run is already published, it yields the `Output`
+   instead.
 2. `assign_table` labels the table with the previous run's model, if the job's mode allows this and
    the model still fits. Otherwise it returns None, and `cluster_table` surveys, prepares, fits and
-   labels. Both return the learned model with its `facts`, and the counts of the labelled table.
+   labels. Both return the learned model with its facts for the report, and the counts of the
+   labelled table.
 3. `fill_output` converts the labelled parts (Parquet) if the output has another format.
 4. `compare_and_check` compares with the previous run, and evaluates the job's `[checks]`. One check
    is on `agreement`: the probability that another sample gives this answer. `write_moves` lists
@@ -66,7 +68,14 @@ def run_job(
         for check in comparison.checks:
             progress.event("check", **check.event_fields())
         report = write_report(
-            run, job, learned, labelled, comparison, command, progress, memory_part(memory)
+            run,
+            job,
+            learned,
+            labelled,
+            comparison,
+            command=command,
+            progress=progress,
+            forecast=memory_part(memory),
         )
         with progress.phase("publish"):
             publish(context, labelled, report)

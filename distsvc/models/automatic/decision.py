@@ -217,6 +217,7 @@ def mixture_proposals(
         shape = found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]
         again = _agreement_of_halves(labels, fitted_rows, latent, row_numbers, shape, n_jobs)
+        # The most stable partition stays even if no partition is found again.
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         for each, found_again in zip(proposals, again.tolist(), strict=True):
             each.found_again = found_again
@@ -363,6 +364,7 @@ def decide(
     best = proposals[int((indices @ preferred).argmax())]
     found_again = np.array([each.found_again for each in proposals])
     for each, same in zip(proposals, indices > SAME_ANSWER, strict=True):
+        # Halves must find this partition again, and the one that the replicate prefers.
         each.chance = each.found_again * float(preferred @ (same * found_again))
     proposals.sort(key=lambda each: (-each.chance, -each.quality.bic))
     followed = False
@@ -385,8 +387,8 @@ def _preferred(
 
     A replicate of the sample changes each row's deviation from the mean log-likelihood by a random
     sign, the same for all proposals. The variance is doubled, because both samples differ from the
-    population. If normals are needed, mixtures that overlap are out of the replicates in which the
-    best mixture of normals is not better than one population by a standard error.
+    population. If normals are needed, a mixture that overlaps can't be preferred in replicates where
+    the best mixture of normals is not better than one population by a standard error.
     """
     bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
     signs = np.unpackbits(np.stack(bits, axis=1).view(np.uint8), axis=1) * 2.0 - 1.0
@@ -400,11 +402,11 @@ def _preferred(
         normals, one = mixtures.normals, mixtures.one.quality
         gains = normals.log_density - one.log_density
         error = float(np.sqrt(len(gains)) * gains.std())
-        closed = replicates(normals) - replicates(one) <= error
+        is_curve = replicates(normals) - replicates(one) <= error
         for each, own in zip(proposals, found, strict=True):
             if each.view == MIXTURE and each.n_clusters > 1:
                 overlap = rand_index(each.labels, each.drawn) <= SAME_ANSWER
-                own[closed & overlap] = -np.inf
+                own[is_curve & overlap] = -np.inf
     return np.bincount(found.argmax(axis=0), minlength=len(proposals)) / found.shape[1]
 
 

@@ -223,8 +223,8 @@ def continued(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray,
     """Return labels (m,) of the first rows (n, d), numbered from 0, the largest cluster first.
 
     Also returns the new numbers (k,) int32 of all k clusters. A cluster of fewer rows than
-    `least_mass`, or of none, is dropped: its number is -1, and its rows get the label of the
-    nearest other row.
+    `least_mass` is dropped, unless it is the largest: its number is -1, and its rows get the label
+    of the nearest other row.
     """
     sizes = np.bincount(labels, minlength=k)
     stays = sizes >= min(least_mass(len(labels), 1), sizes.max())

@@ -19,7 +19,7 @@ class MixtureStart:
 
     posterior: np.ndarray  # (n, K) float64: posteriors of the pilot's first rows
     cluster: np.ndarray  # (K,) int64: clusters of the components
-    mixture: NormalMixture | None = None  # of these components; None if they are clusters
+    mixture: NormalMixture | None = None  # prior of EM; None if components are clusters
 
 
 @dataclass(frozen=True)

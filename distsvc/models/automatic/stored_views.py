@@ -205,7 +205,7 @@ class StoredViews(Views):
         several = self.evidence >= 1.0
         for tree in trees:
             if (tree.levels.blind.n_clusters > 1) != several:
-                least = 0.0 if several else np.inf
+                least = 0.0 if several else np.inf  # settles on several clusters, or on one
                 tree.settle(replace(tree.levels, least_standing=least))
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
