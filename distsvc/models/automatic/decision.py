@@ -387,8 +387,8 @@ def _preferred(
 
     A replicate of the sample changes each row's deviation from the mean log-likelihood by a random
     sign, the same for all proposals. The variance is doubled, because both samples differ from the
-    population. If normals are needed, a mixture that overlaps can't be preferred in replicates where
-    the best mixture of normals is not better than one population by a standard error.
+    population. If normals are needed, a mixture that overlaps can't be preferred in a replicate
+    where the best mixture of normals is not better than one population by a standard error.
     """
     bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
     signs = np.unpackbits(np.stack(bits, axis=1).view(np.uint8), axis=1) * 2.0 - 1.0
