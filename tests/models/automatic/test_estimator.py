@@ -75,7 +75,7 @@ def test_both_answers_are_compared(family, monkeypatch):
     model = quietly(estimator(), blobs()[0])
     engine = model._engine
     several = [
-        engine.levels.labels(engine.levels.view),
+        engine.levels.rule.labels(engine.pilot),
         engine.graph.labels(engine.graph.tree.levels)[engine.graph.point_of],
     ]
     assert model.likeness_ == pytest.approx(adjusted_rand_score(*several))
