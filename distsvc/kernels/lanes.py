@@ -342,7 +342,7 @@ def sum_below(
 ) -> None:
     """Set sums (ROWS_AT_ONCE,) float32 of the elements of each column below its limit.
 
-    squares (m, ROWS_AT_ONCE) int16 are those of `column_squares`; limits are int32. Only the rows
+    `column_squares` sets squares (m, ROWS_AT_ONCE) int16; limits are int32. Only the rows
     start, start + step, ... below stop are added, in this order.
     """
     part = squares[start:stop:step]

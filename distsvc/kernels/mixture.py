@@ -212,8 +212,8 @@ def label_rows(
     components c of a cluster, cluster[c].
 
     densities[:, 0] is the log density of the known values. densities[:, 1] also counts each missing
-    value by its expected log density; expected (K, q) are those of missing levels. If densities is
-    empty, they are not computed. Other arguments are as in `expectation`.
+    value by its expected log density. expected (K, q) are the expected log densities of missing
+    levels. An empty array of densities is left as it is. Other arguments are as in `expectation`.
     """
     (k, p), q, n_clusters = means.shape, levels.shape[0], shares.shape[1]
     stride, width = p if covariances.shape[1] == p and p > 1 else 0, log_chances.shape[1]

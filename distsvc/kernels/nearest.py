@@ -47,7 +47,7 @@ def _set_bounds(low, high, x, bounds):
 def nearest_point(X, P, numbers, clusters, low, high):
     """Return the index (n,) int32 of a point in the nearest cluster to every row of X (n, d).
 
-    The cluster is that of the nearest point; of equally near points, that with the lowest index. If
+    The nearest cluster has the nearest point. Of equally near points the lowest index decides. If
     every cell is its own cluster, the result is the nearest point itself.
 
     X is float32. Points are stored in cells: P (c, d, w) float32, with infinity in unused places.
@@ -100,7 +100,7 @@ def keep_nearest(products, lows, rows, first, distances, numbers):
     rows (m, p) float64. With lows (m,) float32, ``lows[i] + lows[j] - 2 products[i, j]`` is a lower
     bound of the squared distance. The distance is computed only if the bound is not above the k-th
     lowest distance so far. ``distances`` (b, k) float64 are squared and start as infinity; numbers
-    (b, k) are int64. Of equal distances, those of the first rows are used.
+    (b, k) are int64. Among equal distances, earlier rows come first.
     """
     (b, m), k = products.shape, distances.shape[1]
     for i in range(b):

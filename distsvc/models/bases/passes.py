@@ -387,7 +387,7 @@ class Passes:
     def again(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield rows (n, d) and keys (n,) of all blocks, in another pass.
 
-        The rows and their order have to be those of the first pass, else UnusableRowsError.
+        Raise UnusableRowsError if rows or their order differ from the first pass.
         """
         n_rows = 0
         for keys, block in self._blocks():

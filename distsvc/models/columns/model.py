@@ -497,8 +497,8 @@ class ColumnModel:
 def are_codes(distinct: np.ndarray) -> bool:
     """Return True if ascending values (u,) may be codes, as ports or the terms of loans are.
 
-    They are few, and fewer than half of the gaps between neighbours are equal. Of ratings and
-    counts most gaps are 1.
+    There are at most `MOST_LEVELS`, and most gaps between neighbours differ; most gaps of ratings
+    and counts are 1. With three values, a density has as many parameters as free probabilities.
     """
     if not 3 < len(distinct) <= MOST_LEVELS:
         return False

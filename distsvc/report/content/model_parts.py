@@ -152,7 +152,7 @@ class CandidatePart(ReportPart):
     n_clusters: Size
     standing: Known = None  # score relative to the winner's
     votes: Known  # votes relative to the maximum
-    separated: Known = None  # separated share of neighbouring pairs, divided by that of all pairs
+    separated: Known = None  # separated share of neighbouring pairs / separated share of all pairs
     support: Known
     z: Known
     winner: bool

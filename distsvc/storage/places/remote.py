@@ -28,7 +28,7 @@ class StoreLimits:
 
     connect: float = 10  # seconds for a connection
     silence: float = 30  # seconds for each part of an answer
-    input_tries: int = 3  # requests to S3 for a part of an input; those of HTTP are not repeated
+    input_tries: int = 3  # requests to S3 for a part of an input; HTTP requests are not repeated
     output_retries: int = 8  # retries of a request for an output
     first_pause: float = 0.2  # seconds until the first retry
 

@@ -118,7 +118,7 @@ def holds_numbers(kind: pa.DataType) -> bool:
 def merge_schemas(
     schemas: Sequence[pa.Schema], names: Sequence[str]
 ) -> tuple[dict[str, pa.DataType], dict[str, str]]:
-    """Return the type of each column in several files, and messages for those that differ."""
+    """Return the type of each column in several files, and a message for each difference."""
     types: dict[str, pa.DataType] = {}
     problems: dict[str, str] = {}
     seen: pa.Schema | None = None

@@ -32,7 +32,7 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     n_groups = min(max(len(X) // GROUP_ROWS, 1), 5)
     groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
     found = map_threads(lambda group: _gammas(group, len(group)), groups, n_jobs)
-    # For kernels some 2.4 times as wide as those of a density estimate.
+    # A kernel of this gamma is about 2.4 times as wide as in a density estimate.
     known = sorted(float(np.sqrt(one[0] * one[1])) / 6.0 for one in found if one)
     return known[(len(known) - 1) // 2] if known else 1.0
 

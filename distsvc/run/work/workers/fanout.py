@@ -56,10 +56,10 @@ def fan_out(
     """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
 
     Tasks write their results to files, and return the number of rows processed. They start in
-    order, and none starts after a `DistsvcError`, of which that of the lowest number is raised.
-    After any other error a task is repeated once, alone and last, because another task may have
-    killed its worker. `PartitionFailedError` if it fails twice; `TemporaryError` if the cluster is
-    lost or silent, or a disk or store failed twice.
+    order, and none starts after a `DistsvcError`. If several tasks raise one, the error of the
+    lowest number is raised. After any other error a task is repeated once, alone and last, because
+    another task may have killed its worker. `PartitionFailedError` if it fails twice;
+    `TemporaryError` if the cluster is lost or silent, or a disk or store failed twice.
     """
 
     def attempts(numbers: list[int]) -> Iterator[TaskOutcome]:
