@@ -44,9 +44,10 @@ def test_new_gone_and_held_are_listed():
     assert '2026-01-03</th><td colspan="9" class="state failed">nothing' in page, "beside its date"
 
 
-def test_names_of_clusters_are_in_the_caption():
-    found = words(render_history(nights(2, page_names={1: "<b>big</b>", 0: "small"}), ["", ""]))
-    assert "by its id. Latest names: 0: small; 1: &lt;b&gt;big&lt;/b&gt;." in found
+def test_names_of_clusters_are_in_the_figure():
+    page = render_history(nights(2, page_names={1: "<b>big</b>", 0: "small"}), ["", ""])
+    assert ">0 small<" in page
+    assert ">1 &lt;b&gt;big&lt;/b&gt;<" in page
 
 
 def test_each_job_has_a_section_and_text_is_escaped():

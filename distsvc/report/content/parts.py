@@ -156,6 +156,12 @@ class Moves(ReportPart):
     after: list[Label]
     rows: list[Size]
 
+    @property
+    def changed(self) -> list[tuple[int, int, int]]:
+        """Earlier id, present id and rows of all pairs with two ids, the most rows first."""
+        pairs = zip(self.before, self.after, self.rows, strict=True)
+        return sorted((one for one in pairs if one[0] != one[1]), key=lambda one: -one[2])
+
 
 class LineagePart(ReportPart):
     """Comparison of this run's clusters with the previous run."""

@@ -1,6 +1,5 @@
 """The figures of a history."""
 
-import numpy as np
 import pytest
 
 from distsvc.report.content.night import Night
@@ -31,43 +30,23 @@ def test_shares_that_are_all_zero_have_no_other_tick():
     assert [one for one in texts(figures.trends(told)) if "%" in one] == ["0\u00a0%"]
 
 
-def test_wide_bands_have_their_id():
-    told = [night(d, sizes={0: 500, 7: 400, 9: 10 if d < 5 else 600}) for d in range(1, 9)]
-    drawn = texts(figures.river(told))
-    assert {"0", "7", "9"} <= set(drawn)
-    drawn = texts(figures.river([night(d, sizes={0: 900, 7: 900, 9: 10}) for d in range(1, 9)]))
-    assert {"0", "7"} <= set(drawn)
-    assert "9" not in drawn
-
-
-@pytest.mark.parametrize("n_nights", [1, 2, 3, 30])
-def test_wide_bands_have_the_name_given_by_the_job(n_nights):
-    names = {0: "regulars", 7: "rare buyers from abroad", 9: "guests"}
+@pytest.mark.parametrize("n_nights", [1, 2, 30])
+def test_bands_have_their_id_and_latest_name(n_nights):
     sizes = {0: 500, 7: 400, 9: 30}
-    told = [night(d, sizes=sizes, names=names) for d in range(1, n_nights + 1)]
-    told[0] = told[0].model_copy(update={"names": {0: "old name"}} if n_nights > 1 else {})
+    told = [
+        night(d, sizes=sizes, page_names={7: "rare buyers from abroad"}) for d in range(1, n_nights)
+    ]
+    told.append(
+        night(n_nights, sizes=sizes, page_names={0: "guests", 7: "rare buyers from overseas"})
+    )
     drawn = texts(figures.river(told))
-    assert "0 regulars" in drawn
-    assert "7 rare buyers from ab…" in drawn
-    assert not any("guests" in one for one in drawn)
-    assert figures.cluster_names(told) == names
+    assert {"0 guests", "7 rare buyers from over…", "9"} <= set(drawn)
+    assert "others" not in drawn
 
 
-def test_the_latest_name_of_a_page_decides():
-    names, sizes = {0: "low x", 7: "high x"}, {0: 500, 7: 400}
-    told = [night(1, sizes=sizes, page_names=names)]
-    told += [night(2, sizes=sizes, page_names={7: "high 2"})]
-    assert figures.page_names(told) == {0: "low x", 7: "high 2"}
-
-
-def test_a_name_lies_inside_its_band():
-    days, half = np.arange(40.0), 0.2
-    low = np.where(days < 20, 0.1, 0.3)
-    x, y = figures._place(days, low, low + 0.2, [], half)
-    inside = (days >= x - 39 * half) & (days <= x + 39 * half)
-    assert (low[inside] < y).all()
-    assert (low[inside] + 0.2 > y).all()
-    assert figures._place(days, low, low + 0.2, [], 0.4) is None
+def test_joined_clusters_are_one_band():
+    told = [night(day, sizes=dict.fromkeys(range(30), 10)) for day in (1, 2)]
+    assert "others" in texts(figures.river(told))
 
 
 def test_bands_are_the_largest_clusters_last_night_and_overall():
@@ -81,18 +60,3 @@ def test_bands_are_the_largest_clusters_last_night_and_overall():
     assert {0, 1, 30} < set(found)
     assert not set(found) & set(range(50, 60)), "one odd night takes no band from those that stay"
     assert len(found) == 2 * half
-
-
-def test_an_id_is_written_where_its_band_is_wide_for_several_nights():
-    """The widest night does not count if the band is narrow around it, or steep."""
-    days = np.arange(365.0)
-    low, high = np.full(365, 0.2), np.full(365, 0.3)
-    high[100] = 0.9
-    low[200:], high[200:] = 0.2 + 0.2 * (days[200:] - 200), 0.4 + 0.2 * (days[200:] - 200)
-    x, y = figures._place(days, low, high, [])
-    reach = figures.NIGHTS.edge_gap * 365
-    assert y == pytest.approx(0.25)
-    assert x + reach < 200
-    high[:] = low + 0.01
-    high[50:55] = 0.9
-    assert figures._place(days, low, high, []) is None, "four nights are narrower than a number"
