@@ -246,7 +246,7 @@ def init(table: str, out: str | None, exclude: list[str] | None) -> None:
 def plan(
     job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Forecast a run of JOB.toml, or of a TABLE: rows, tasks, bytes, memory and time."""
+    """Forecast a run of JOB.toml, or of a TABLE: rows, partitions, tasks, memory and time."""
     overrides, _ = split_options(settings, options)
     with failing_cleanly():
         from distsvc.run.drafts.asked_job import asked_job

@@ -66,7 +66,7 @@ def predict_table(
             for note in run.plan.notes:
                 progress.event("note", because=note)
         with steps_on(run, progress, job.cluster, at) as steps:
-            check_labelling(job, table, steps.workers, model.rule.float64)
+            check_labelling(run.plan, steps.workers, model.rule.float64)
             labelled = label_table(steps)
             fill_output(steps, labelled.counts)
         for note in labelled.ids.notes(str(table.id)) if labelled.ids is not None else ():

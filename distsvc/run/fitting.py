@@ -74,7 +74,7 @@ def cluster_table(
     names = steps.run.plan.table.columns
     Labeller.of(rule, ids, names, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)
-    learned = algorithm.learned(job)
+    learned = algorithm.learned()
     return (learned if into is None else with_joined(learned, into, job)), labelled
 
 

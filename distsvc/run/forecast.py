@@ -1,8 +1,7 @@
-"""Forecast of a job: rows, tasks, bytes, memory, and time from a trial on part of the table.
+"""Forecast of a job: rows, tasks, memory, and time from a trial on part of the table.
 
-The time of a phase that reads the table is proportional to the rows of the busiest thread. The time
-of a phase that learns is proportional to `AlgorithmJob.work`. Other phases take the same time for
-every table.
+The time of a phase that reads the table is proportional to its rows. The time of a phase that
+learns is proportional to `AlgorithmJob.work`. Other phases take the same time for every table.
 
 Memory is arithmetic on the sizes of the job. The constants of processes were measured on jobs of a
 few rows; `python -m benchmarks forecast` compares sums with measured peaks.
@@ -10,17 +9,16 @@ few rows; `python -m benchmarks forecast` compares sums with measured peaks.
 
 from __future__ import annotations
 
-import heapq
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.job.config import Job, OutputConfig, with_key
-from distsvc.report.content.report import ForecastPart, PhaseCost, TermPart
+from distsvc.report.content.report import ForecastPart, TermPart
 from distsvc.run.algorithms import begin
 from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows, sample_rows
 from distsvc.run.fitting import cluster_table
@@ -32,7 +30,7 @@ from distsvc.run.reporting.files import write_report
 from distsvc.run.starting import naming_the_section
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps, steps_on
-from distsvc.run.work.plan import Plan, Range, choose_block_rows, cut, pilot_rows
+from distsvc.run.work.plan import Plan, Range
 from distsvc.run.work.progress import Meter, Progress, mapped_memory_mb
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.places.process import scratch
@@ -60,14 +58,10 @@ class Forecast:
     partitions: int
     tasks: int
     sample_rows: int  # approximate rows to learn from
-    bytes_read: int | None  # bytes of all readings, if known
-    bytes_written: int  # labels and work folder, before compression
     memory: Memory
-    seconds: dict[str, float] = field(
-        default_factory=dict
-    )  # seconds by phase; empty if the trial failed
-    because: str = ""  # reason of the failure
-    waits_for: str = ""  # the missing part of an input that is not ready
+    seconds: dict[str, float]  # by phase; empty if the trial failed
+    because: str  # reason of the failure
+    waits_for: str  # the missing part of an input that is not ready
 
     def dumped(self) -> dict[str, object]:
         """Return the forecast as JSON values: bytes and seconds, with their totals."""
@@ -79,13 +73,11 @@ class Forecast:
         """Return the lines that the command prints."""
         from distsvc.report.formats import things  # jinja2 takes time to import
 
-        read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
         lines = [f"{self.waits_for}; the forecast uses the present files"] if self.waits_for else []
         lines += [
             f"{things(self.rows, 'row')} of {things(self.columns, 'column')} in "
             f"{things(self.partitions, 'partition')}; {things(self.tasks, 'task')}; "
             f"{things(self.sample_rows, 'row')} to learn from",
-            f"reads {read}, writes {self.bytes_written / 1e6:,.0f} MB",
             f"driver {terms_text(self.memory.driver)}",
         ]
         if self.memory.worker:
@@ -106,63 +98,45 @@ def forecast_job(job: Job) -> Forecast:
     except TemporaryError as error:
         waits_for = str(error)
     try:
-        with naming_the_section():
-            return replace(_forecast(job), waits_for=waits_for)
+        with naming_the_section(), scratch("plan") as folder:
+            return _forecast(job, folder, waits_for)
     except (InputNotFoundError, DataError) as error:
         if waits_for:
             raise TemporaryError(waits_for) from error
         raise
 
 
-def _forecast(job: Job) -> Forecast:
-    with scratch("plan") as folder:
-        began = time.perf_counter()
-        staging = folder / "staging"
-        table = open_table(
-            job.input, staging, job.preprocess, kinds=job.columns, mixed=job.is_mixed
-        )
-        plan = Plan.of(job, table)
-        algorithm = begin(job, plan.table)
-        opened = time.perf_counter()
-        run = RunDirectory(folder)
-        run.write_plan(plan)
-        with steps_on(run, Progress(quiet=True), job.cluster) as steps:
-            seconds = {"open": opened - began, "cluster": time.perf_counter() - opened}
-            memory = check_memory(job, plan.table, steps.workers, algorithm)
-            forecast = _without_time(job, plan, algorithm, memory)
-            try:
-                tried, tasks = _trial(job, algorithm, steps, folder / "trial")
-            except DistsvcError as error:
-                if plan.table.n_rows <= WHOLE_TRIAL_ROWS:  # all rows were read, as in a run
-                    raise
-                return replace(forecast, because=str(error))
-    return replace(forecast, tasks=tasks, seconds=seconds | tried)
-
-
-def _readings(job: Job, algorithm: AlgorithmJob) -> tuple[str, ...]:
-    """Return the phases that read the table."""
-    skips = job.input.where is not None or job.preprocess.missing == "drop"
-    return (*READINGS, *algorithm.readings, *((SECOND_READING,) if skips else ()))
-
-
-def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory) -> Forecast:
-    """Return the forecast without time, from the sizes of table and sample."""
-    table, readings = plan.table, _readings(job, algorithm)
-    stored = [version.size for version in table.versions.values()]
-    sizes = [size for size in stored if size is not None]
-    row = table.dtype.itemsize * len(table.columns) + 8
-    label = 17 + sum(  # number, label, score and outlier flag
-        of.row_bytes(plan.output) for of in OPTIONAL_COLUMNS
-    )
+def _forecast(job: Job, folder: Path, waits_for: str) -> Forecast:
+    began = time.perf_counter()
+    staging = folder / "staging"
+    table = open_table(job.input, staging, job.preprocess, kinds=job.columns, mixed=job.is_mixed)
+    plan = Plan.of(job, table)
+    algorithm = begin(job, plan.table)
+    opened = time.perf_counter()
+    run = RunDirectory(folder)
+    run.write_plan(plan)
+    skips = plan.table.where is not None or plan.missing == "drop"
+    readings = (*READINGS, *algorithm.readings, *((SECOND_READING,) if skips else ()))
+    tasks, because = len(plan.partitions) * len(readings), ""
+    with steps_on(run, Progress(quiet=True), job.cluster) as steps:
+        seconds = {"open": opened - began, "cluster": time.perf_counter() - opened}
+        memory = check_memory(plan, steps.workers, algorithm)
+        try:
+            tasks = _add_trial(seconds, job, algorithm, steps, readings, folder / "trial")
+        except DistsvcError as error:
+            if plan.table.n_rows <= WHOLE_TRIAL_ROWS:  # all rows were read, as in a run
+                raise
+            seconds, because = {}, str(error)
     return Forecast(
-        rows=table.n_rows,
-        columns=len(table.columns),
+        rows=plan.table.n_rows,
+        columns=len(plan.table.columns),
         partitions=len(plan.partitions),
-        tasks=len(plan.partitions) * len(readings),
-        sample_rows=sample_rows(algorithm, table.n_rows),
-        bytes_read=len(readings) * sum(sizes) if len(sizes) == len(stored) else None,
-        bytes_written=label * table.n_rows + row * kept_rows(algorithm, table.n_rows),
+        tasks=tasks,
+        sample_rows=sample_rows(algorithm, plan.table.n_rows),
         memory=memory,
+        seconds=seconds,
+        because=because,
+        waits_for=waits_for,
     )
 
 
@@ -177,11 +151,6 @@ class _Counting(Progress):
         self.tasks[meter.name] = meter.total
 
 
-def first_name(phase: str) -> str:
-    """Return the name of a phase without its number."""
-    return phase.partition("-")[0]
-
-
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
     """Return all partitions, or the beginnings of some, one a thread, with `rows` rows in all."""
     if sum(stop - start for start, stop in partitions) <= rows:
@@ -191,34 +160,19 @@ def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
     return [(start, min(stop, start + rows // n)) for start, stop in chosen]
 
 
-def busiest(partitions: Sequence[Range], threads: int) -> int:
-    """Return the rows of the busiest thread, if a free thread takes the next partition."""
-    done = [0] * threads
-    for start, stop in partitions:
-        heapq.heapreplace(done, done[0] + stop - start)
-    return max(done)
-
-
-def extrapolated(
-    measured: Sequence[PhaseCost], growth: Mapping[str, float], left_out: Collection[str]
-) -> dict[str, float]:
-    """Return the seconds of each phase: those measured, times `growth` from trial to job (or 1)."""
-    seconds = dict[str, float]()
-    for phase in measured:
-        name = first_name(phase.name)
-        if name not in left_out:
-            seconds[name] = seconds.get(name, 0.0) + phase.seconds * growth.get(name, 1.0)
-    return seconds
-
-
-def _trial(
-    job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path
-) -> tuple[dict[str, float], int]:
-    """Run the phases of a job on a part of the rows; return its seconds by phase, and its tasks."""
-    plan, threads, readings = steps.run.plan, steps.workers.threads, _readings(job, algorithm)
+def _add_trial(
+    seconds: dict[str, float],
+    job: Job,
+    algorithm: AlgorithmJob,
+    steps: Steps,
+    readings: Sequence[str],
+    folder: Path,
+) -> int:
+    """Run a job on a part of the rows; add its seconds by phase, and return its tasks."""
+    plan = steps.run.plan
     n_rows, n_learned = plan.table.n_rows, sample_rows(algorithm, plan.table.n_rows)
     most = min(400_000, max(8_000_000 // len(plan.table.columns), WHOLE_TRIAL_ROWS))
-    ranges = pieces(plan.partitions, most, threads)
+    ranges = pieces(plan.partitions, most, steps.workers.threads)
     n_tried = sum(stop - start for start, stop in ranges)
     part = with_key(job, "output", "path", str(folder / "out"))
     part = with_key(part, "continuity", "previous", ())
@@ -233,18 +187,17 @@ def _trial(
     fill_output(here, labelled.counts)
     comparison = compare_and_check(run, part, None, labelled, {})
     write_report(run, part, learned, labelled, comparison, "", progress)
-    done = tried.work(n_tried)
+    done, tasks = tried.work(n_tried), 0
     growth = {name: work / done[name] for name, work in tried.work(n_rows).items() if done[name]}
-    ratio = busiest(plan.partitions, threads) / busiest(ranges, threads)
-    growth |= dict.fromkeys(readings, ratio) | {FILL: n_rows / n_tried}
-    left_out = () if SECOND_READING in readings else (SECOND_READING,)
-    seconds = extrapolated(progress.phases, growth, left_out)
-    tasks = sum(
-        len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in progress.tasks.items()
-        if first_name(phase) in seconds
-    )
-    return seconds, tasks
+    growth |= dict.fromkeys((*readings, FILL), n_rows / n_tried)
+    for phase in progress.phases:
+        name = phase.name.partition("-")[0]
+        if name == SECOND_READING and name not in readings:
+            continue
+        seconds[name] = seconds.get(name, 0.0) + phase.seconds * growth.get(name, 1.0)
+        n_tasks = progress.tasks.get(phase.name, 0)
+        tasks += len(plan.partitions) if name in readings else n_tasks
+    return tasks
 
 
 PROCESS: Terms = {"Python and libraries": 160 * MB, "compiled kernels": 65 * MB}
@@ -264,26 +217,25 @@ LESS_MEMORY = (
 )
 
 
-def sizes_of(job: Job, table: Table, algorithm: AlgorithmJob | None) -> Sizes:
-    """Return the sizes of a job. Without an algorithm, the job only labels."""
-    d, partitions = len(table.columns), cut(job, table)
+def _sizes(plan: Plan, stored_rows: int) -> Sizes:
+    """Return the sizes of a job whose survey stores `stored_rows`."""
     return Sizes(
-        n_rows=table.n_rows,
-        n_columns=d,
-        partitions=len(partitions),
-        partition_rows=max(stop - start for start, stop in partitions),
-        block_rows=job.cluster.block_rows or choose_block_rows(d),
-        sample_rows=kept_rows(algorithm, table.n_rows) if algorithm else 0,
-        pilot_rows=min(pilot_rows(d), table.n_rows),
-        value_bytes=table.dtype.itemsize,
+        n_rows=plan.table.n_rows,
+        n_columns=len(plan.table.columns),
+        partitions=len(plan.partitions),
+        partition_rows=max(stop - start for start, stop in plan.partitions),
+        block_rows=plan.block_rows,
+        sample_rows=stored_rows,
+        pilot_rows=min(plan.pilot_rows, plan.table.n_rows),
+        value_bytes=plan.table.dtype.itemsize,
     )
 
 
-def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: AlgorithmJob) -> Memory:
-    """Return the memory of driver and workers."""
-    sizes = sizes_of(job, table, algorithm)
+def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memory:
+    """Return the memory of driver and workers; `JobFileError` if it does not fit."""
+    table, sizes = plan.table, _sizes(plan, kept_rows(algorithm, plan.table.n_rows))
     held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
-    tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, job.output)
+    tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, plan.output)
     if table.compared:
         rows = min(sizes.block_rows, sizes.partition_rows)
         compared = 40.0 * len(table.compared) * rows  # as read, and as numbers
@@ -293,7 +245,14 @@ def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Algorit
         {"the pilot": 2.0 * pilot} | held.driver,
         {"the pilot": 2.0 * pilot, "the page's figures": 15 * MB},
     ]
-    return _memory(sizes, table, workers, steps, tasks)
+    return _checked(_memory(sizes, table, workers, steps, tasks), workers)
+
+
+def check_labelling(plan: Plan, workers: Workers, wide: bool) -> None:
+    """Raise JobFileError if labelling alone needs too much memory; `wide` rows are float64."""
+    sizes = _sizes(plan, 0)
+    tasks = _tasks(sizes, {}, wide, plan.output)[-1:]
+    _checked(_memory(sizes, plan.table, workers, [{}], tasks), workers)
 
 
 def _memory(
@@ -320,20 +279,6 @@ def process_terms() -> Terms:
     mapped = mapped_memory_mb()
     n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MAX_MAPPED_BYTES)
     return PROCESS | {MAPPED: n_bytes}
-
-
-def check_memory(job: Job, table: Table, workers: Workers, algorithm: AlgorithmJob) -> Memory:
-    """Return the memory of driver and workers; `JobFileError` if it does not fit."""
-    memory = forecast_memory(job, table, workers, algorithm)
-    _check_fit(memory, workers)
-    return memory
-
-
-def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> None:
-    """Raise JobFileError if labelling alone needs too much memory; `wide` rows are float64."""
-    sizes = sizes_of(job, table, None)
-    tasks = _tasks(sizes, {}, wide, job.output)[-1:]
-    _check_fit(_memory(sizes, table, workers, [{}], tasks), workers)
 
 
 def machine_bytes() -> int:
@@ -374,8 +319,8 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 
 
-def _check_fit(memory: Memory, workers: Workers) -> None:
-    """Raise JobFileError if the driver or a worker does not fit."""
+def _checked(memory: Memory, workers: Workers) -> Memory:
+    """Return the memory; JobFileError if the driver or a worker does not fit."""
     for _, limit in workers.each:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
             raise JobFileError(
@@ -384,7 +329,7 @@ def _check_fit(memory: Memory, workers: Workers) -> None:
             )
     here = len(workers.each) if workers.here else 0
     if _sum(memory.driver) + here * _sum(memory.worker) <= machine_bytes():
-        return
+        return memory
     which = "the worker" if here == 1 else f"each of the {here} workers"
     beside = f" and {which} beside it {terms_text(memory.worker)}" if here else ""
     raise JobFileError(

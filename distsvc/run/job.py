@@ -58,7 +58,7 @@ def run_job(
             return rename_clusters(context, job).model_copy(update={"was_there": True})
         run, job, previous = context.run, context.job, context.previous
         with steps_on(run, progress, job.cluster, at) as steps:
-            memory = check_memory(job, run.plan.table, steps.workers, context.algorithm)
+            memory = check_memory(run.plan, steps.workers, context.algorithm)
             learned, labelled = assign_table(steps, job, previous) or cluster_table(
                 steps, job, context.algorithm, context.lineage
             )

@@ -45,10 +45,15 @@ def begin(job: Job, table: Table) -> AlgorithmJob:
     """Return the algorithm of a job with checked parameters; ParameterError for invalid ones."""
     name = job.model.algorithm
     parameters = completed(name, job.model.parameters())
+    algorithm: AlgorithmJob
     if name in ("support-vector", *COMPOSED):
         whole = composed(name, parameters) if name in COMPOSED else parameters
         engine = engine_for(whole, job.model.seed)
         if isinstance(engine, LevelTreeEngine):
-            return LevelTrees(parameters, engine, job, table)
-        return BoundaryModel(parameters, engine)
-    return BY_NAME.get(name, Sampled)(parameters, job, table)
+            algorithm = LevelTrees(parameters, engine, job, table)
+        else:
+            algorithm = BoundaryModel(parameters, engine)
+    else:
+        algorithm = BY_NAME.get(name, Sampled)(parameters, job, table)
+    algorithm.name = name
+    return algorithm

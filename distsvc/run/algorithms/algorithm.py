@@ -13,7 +13,6 @@ from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
-from distsvc.job.config import Job
 from distsvc.job.parameters import Given
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.engine import Engine
@@ -79,6 +78,7 @@ class AlgorithmJob(ABC):
     rules: ClassVar[tuple[type[Rule], ...]]
     all_rows: ClassVar[bool] = False  # whether extreme rows are learned from, too
     readings: tuple[str, ...] = ()  # phases of `fit` that read the table
+    name = ""  # in the job
     engine: Engine
     parameters: Given
 
@@ -96,10 +96,10 @@ class AlgorithmJob(ABC):
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit in phases on workers and steps of the driver; return the rule that labels rows."""
 
-    def learned(self, job: Job) -> Learned:
+    def learned(self) -> Learned:
         """Return the description of the answer, after `fit`."""
         facts, notes = self.engine.fitted_facts(), self.engine.notes
-        return Learned(job.model.algorithm, self.parameters, facts, notes, parts=self.parts)
+        return Learned(self.name, self.parameters, facts, notes, parts=self.parts)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         """Return the parts of the report that only this algorithm has."""

@@ -153,10 +153,10 @@ class Automatic(AlgorithmJob):
                 self.engine.choose()
         return self.engine.rule
 
-    def learned(self, job: Job) -> Learned:
+    def learned(self) -> Learned:
         engine, answer = self.engine, self.engine.answer
-        learned = super().learned(job)
-        alone = self.levels.learned(job) if engine.columns is None else None
+        learned = super().learned()
+        alone = self.levels.learned() if engine.columns is None else None
         if alone and answer.view == LEVEL_TREE:  # reported by its own name
             learned = replace(alone, algorithm=LEVEL_TREE)
         considered = [

@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 
-from distsvc.job.config import Job
 from distsvc.job.parameters import IN_MEMORY, Given
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
@@ -113,10 +112,10 @@ class BoundaryModel(AlgorithmJob):
         }
         return Memory(driver, {"rows near the boundary": near})
 
-    def learned(self, job: Job) -> Learned:
+    def learned(self) -> Learned:
         engine = self.engine
         arrays = {"equilibria": engine.equilibria, "equilibrium_labels": engine.equilibrium_labels}
-        return replace(super().learned(job), arrays=arrays)
+        return replace(super().learned(), arrays=arrays)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         return Parts(picture=domain_part(run, self.engine, pilot.sample))

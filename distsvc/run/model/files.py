@@ -72,7 +72,7 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         "features": descriptions(run.plan.table.features),
         "chosen_columns": job.input.columns is not None,
         "input": {"id": job.input.id, "label": job.input.classes, "where": job.input.where},
-        "preprocess": job.preprocess.model_dump() | {"missing": job.missing},
+        "preprocess": job.preprocess.model_dump() | {"missing": run.plan.missing},
         "facts": preparation.facts | facts | run.plan.output.optional(),
     }
     arrays = preparation.arrays | labelling.arrays | learned.arrays

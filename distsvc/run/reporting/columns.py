@@ -20,6 +20,7 @@ from distsvc.run.fitting import given_columns
 from distsvc.run.labelling.counts import ClusterContents, code_text
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
+from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import (
     Category,
@@ -38,13 +39,14 @@ REST = "all others"
 
 
 def columns_part(
-    table: Table, preparation: Preparation, job: Job, labelled: Labelled, rows: PilotRows
+    plan: Plan, preparation: Preparation, job: Job, labelled: Labelled, rows: PilotRows
 ) -> ColumnsPart:
     """Return the kind of each column, and its values by cluster in the table's own units."""
+    table = plan.table
     sizes = labelled.counts.sizes.sum(axis=1)
     order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][: PAGE_LIMITS.clusters]
     contents, units = labelled.contents, units_of(table.features, table.types)
-    fill = preparation.scaling.fill if job.missing == "median" else None
+    fill = preparation.scaling.fill if plan.missing == "median" else None
     descriptions = _descriptions(table, preparation, job)
     parts = []
     for (feature, places), kind in zip(placed(table.features), descriptions, strict=True):

@@ -38,10 +38,10 @@ def explanation_parts(
     run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled
 ) -> ExplainedParts:
     """Return the parts of the report that explain an answer."""
-    preparation, table = Preparation.read(run), run.plan.table
+    preparation = Preparation.read(run)
     parts: ExplainedParts = {
-        "profiles": profiles_part(rows, table, labelled),
-        "columns": columns_part(table, preparation, job, labelled, rows),
+        "profiles": profiles_part(rows, run.plan.table, labelled),
+        "columns": columns_part(run.plan, preparation, job, labelled, rows),
     }
     for one in labelled.optional:
         parts |= one.parts(rows, preparation)

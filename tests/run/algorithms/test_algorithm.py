@@ -93,7 +93,7 @@ def learned_form(request, table, tmp_path_factory):
 
 def test_an_algorithm_describes_its_answer(learned_form):
     form, run = learned_form
-    learned = run.algorithm.learned(run.job)
+    learned = run.algorithm.learned()
     facts = learned.facts
     assert json.loads(json.dumps(facts, default=float)).keys() == facts.keys()
     if not form.startswith("linear"):

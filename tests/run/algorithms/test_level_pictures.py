@@ -164,7 +164,7 @@ def test_a_profile_by_hand():
 
 def parts_of(run) -> dict:
     rows: PilotRows = labelled_pilot(run.run, run.rule, run.survey.lowest)
-    return run.algorithm.learned(run.job).parts(run.run, rows), rows
+    return run.algorithm.learned().parts(run.run, rows), rows
 
 
 @pytest.mark.parametrize("algorithm", ["level tree", "boundary"])

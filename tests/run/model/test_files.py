@@ -37,7 +37,7 @@ def published(request, tmp_path_factory):
     given = {"id": "event", "label": "kind", "where": "event < 500"}
     job = small_job(table, FORMS[request.param], input=given, output={"reasons": 2})
     found = fit(job, folder / "run")
-    write_model(found.run, job, found.algorithm.learned(job), found.label())
+    write_model(found.run, job, found.algorithm.learned(), found.label())
     return request.param, Path(found.run.place("model").address), found
 
 
@@ -47,7 +47,7 @@ def simple(tmp_path):
     table = write_table(tmp_path / "t.parquet", X)
     job = small_job(table, FORMS["splits"])
     found = fit(job, tmp_path / "run")
-    write_model(found.run, job, found.algorithm.learned(job), found.label())
+    write_model(found.run, job, found.algorithm.learned(), found.label())
     return Path(found.run.place("model").address)
 
 

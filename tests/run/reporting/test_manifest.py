@@ -26,7 +26,7 @@ def labelled(tmp_path, form, **sections):
     given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
     run = fit(small_job(table, FORMS[form], input=given, **sections), tmp_path / "run")
     labels = run.label()
-    write_model(run.run, run.job, run.algorithm.learned(run.job), labels)
+    write_model(run.run, run.job, run.algorithm.learned(), labels)
     for name in ("report.html", "report.json", ".unfinished"):
         with run.run.place("report").created(name) as path:
             path.write_text(name)

@@ -37,7 +37,7 @@ def whole(job, folder):
     run = fit(job, folder)
     labelled = run.label()
     night = compare_and_check(run.run, job, None, labelled, {})
-    learned = run.algorithm.learned(job)
+    learned = run.algorithm.learned()
     report = make_report(run.run, job, learned, labelled, night, "").model_dump()
     worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]
     return worked_out, report | {"finished": None}
@@ -106,7 +106,7 @@ def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
     first = fit(job, tmp_path / "run")
     forget()
     later = fit(job, tmp_path / "run")
-    one, other = later.algorithm.learned(job), first.algorithm.learned(job)
+    one, other = later.algorithm.learned(), first.algorithm.learned()
     assert (one.facts, one.warnings) == (other.facts, other.warnings)
     assert later.rule.facts() == first.rule.facts()
     for name, array in first.rule.arrays().items():
