@@ -24,7 +24,7 @@ class AutoClustering(MixedClusterEstimator):
     """Clusters by the best of several views of a table, such as a graph and a mixture.
 
     Each column is modelled, so that rounding, skew, flags, categories and zeros do not look like
-    gaps between clusters. Level trees of a graph of up to 20,000 rows, and a mixture, propose
+    gaps between clusters. Level trees of a graph of up to 10,000 rows, and a mixture, propose
     partitions; one cluster is a proposal, too. The BIC compares the partitions, with each cluster
     as one population. The answer has the highest expected adjusted Rand index with the partition
     that another sample prefers.

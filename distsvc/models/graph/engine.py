@@ -31,7 +31,7 @@ from distsvc.models.support_vector.level_tree.engine import Grown, LevelTreeEngi
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
-GRAPH_ROWS = 20_000
+GRAPH_ROWS = 10_000
 """Maximum number of rows in a graph."""
 
 GRAPH_STANDING = 0.15
