@@ -82,7 +82,7 @@ class PartitionProposal:
     quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))  # set by `describe`
     support: float = 1.0  # share of the models, or of the runs of k-means, that find it
     found_again: float = 1.0  # agreement of a mixture's partition with those from halves of rows
-    chance: float = 0.0  # probability that another sample gives this answer; set by `decide`
+    agreement: float = 0.0  # probability that another sample gives this answer; set by `decide`
 
     @property
     def n_clusters(self) -> int:
@@ -141,10 +141,10 @@ class ViewDecision:
 
         None if clusters hardly overlap, so that labels drawn at random are the same answer.
         """
-        chances = self.best.quality.posterior
-        if chances is None or expected_rand_index(self.best.labels, chances) > SAME_ANSWER:
+        posterior = self.best.quality.posterior
+        if posterior is None or expected_rand_index(self.best.labels, posterior) > SAME_ANSWER:
             return None
-        return float(1.0 - chances.max(axis=1).mean())
+        return float(1.0 - posterior.max(axis=1).mean())
 
     def counts(self) -> dict[str, int]:
         found: dict[str, int] = {self.best.view: self.best.n_clusters}
@@ -339,21 +339,21 @@ def _final_rule(
 
 def decide(
     mixtures: Mixtures,
-    trees: Sequence[PartitionProposal],
+    graph: Sequence[PartitionProposal],
     row_numbers: np.ndarray,
     n_clusters: int | None,
-    before: np.ndarray | None,
+    previous: np.ndarray | None,
     everything: Callable[[], PopulationRows],
 ) -> ViewDecision:
     """Return the decision among all proposals, all of which are described.
 
-    `trees` are partitions by the graph's level tree, and by the previous run's landmarks. Random
+    `graph` are partitions by the graph's level tree, and by the previous run's landmarks. Random
     signs follow from the numbers `row_numbers` (n,) int64 of the pilot's rows. With `n_clusters`,
-    one cluster is a proposal only if there is no other. `before` (m,) are the rows' labels in the
-    previous answer. ``everything()`` returns all rows of the pilot as populations see them.
+    one cluster is a proposal only if there is no other. `previous` (m,) are the rows' labels in
+    the previous answer. ``everything()`` returns all rows of the pilot as populations see them.
     """
     m = len(mixtures.one.labels)
-    one, proposals = mixtures.one, [*trees, *mixtures.proposals]
+    one, proposals = mixtures.one, [*graph, *mixtures.proposals]
     if n_clusters is None or not proposals:
         proposals.append(one)
     if n_clusters is not None:  # a tree may have fewer branches than are wanted
@@ -365,11 +365,11 @@ def decide(
     found_again = np.array([each.found_again for each in proposals])
     for each, same in zip(proposals, indices > SAME_ANSWER, strict=True):
         # Halves must find this partition again, and the one that the replicate prefers.
-        each.chance = each.found_again * float(preferred @ (same * found_again))
-    proposals.sort(key=lambda each: (-each.chance, -each.quality.bic))
+        each.agreement = each.found_again * float(preferred @ (same * found_again))
+    proposals.sort(key=lambda each: (-each.agreement, -each.quality.bic))
     followed = False
-    if before is not None and n_clusters is None:
-        earlier = _like_before(proposals, before[:m])
+    if previous is not None and n_clusters is None:
+        earlier = _like_previous(proposals, previous[:m])
         followed = earlier is best
         if earlier is not None and not followed:
             followed = not _clearly_better(best, earlier, everything())
@@ -410,16 +410,16 @@ def _preferred(
     return np.bincount(found.argmax(axis=0), minlength=len(proposals)) / found.shape[1]
 
 
-def _like_before(
-    proposals: Sequence[PartitionProposal], before: np.ndarray
+def _like_previous(
+    proposals: Sequence[PartitionProposal], previous: np.ndarray
 ) -> PartitionProposal | None:
     """Return the proposal most like the previous labels (m,); None if none is the same answer.
 
     It is usually the one whose fit started from these labels.
     """
-    if len(np.unique(before)) == 1:
+    if len(np.unique(previous)) == 1:
         return next((each for each in proposals if each.n_clusters == 1), None)
-    likeness = [rand_index(before, each.labels) for each in proposals]
+    likeness = [rand_index(previous, each.labels) for each in proposals]
     nearest = int(np.argmax(likeness))
     return proposals[nearest] if likeness[nearest] > SAME_ANSWER else None
 

@@ -118,8 +118,8 @@ class ModelledViews(Views):
         return ViewAnswer(
             view=best.view,
             make=best.make,
-            agreement=best.chance,
-            support=best.chance,
+            agreement=best.agreement,
+            support=best.agreement,
             why=decision.why(),
             counts=decision.counts(),
             likeness=decision.likeness,
@@ -157,9 +157,9 @@ class ModelledViews(Views):
         graph = self._graph_proposals(n_clusters)
         for each in graph:
             each.describe(self.compared)
-        before = None if self.before is None else self.before.labels
+        previous = None if self.before is None else self.before.labels
         everything = partial(rows.populations, len(rows.mixed), self.graph.n_jobs)
-        return decide(mixtures, graph, rows.row_numbers, n_clusters, before, everything)
+        return decide(mixtures, graph, rows.row_numbers, n_clusters, previous, everything)
 
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray

@@ -200,7 +200,7 @@ def other_answer(other: PartitionProposal | None, labels: np.ndarray) -> Alterna
     return AlternativePart(
         view=other.view,
         n_clusters=other.n_clusters,
-        chance=other.chance,
+        chance=other.agreement,
         label=known.tolist(),
         rows=rows.tolist(),
     )

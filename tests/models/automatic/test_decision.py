@@ -167,12 +167,12 @@ def test_normals_have_to_beat_one_cluster_unless_clusters_lie_apart(errors, apar
 def test_overlapping_clusters_are_as_probable_as_their_normals():
     """Normals are one standard error better than one cluster: another sample may find less."""
     several, found = decided(np.resize([1.0, -1.0], 400) + 1 / 20.0, apart=False)
-    assert several.chance == pytest.approx(0.5, abs=0.1)
-    assert found.best.chance == pytest.approx(0.5, abs=0.1)
+    assert several.agreement == pytest.approx(0.5, abs=0.1)
+    assert found.best.agreement == pytest.approx(0.5, abs=0.1)
     several, found = decided(np.resize([0.9, -1.1], 400), apart=False)
     assert (found.best.n_clusters, found.alternative) == (1, several)
-    assert several.chance < 0.1
-    assert found.best.chance == pytest.approx(1.0 - several.chance)
+    assert several.agreement < 0.1
+    assert found.best.agreement == pytest.approx(1.0 - several.agreement)
 
 
 def test_the_answer_agrees_best_with_those_that_other_samples_prefer():
@@ -206,7 +206,7 @@ def test_an_answer_that_halves_hardly_find_again_has_a_small_chance():
     mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
     found = decided_on(populations_of(X), mixtures)
     assert found.best is several
-    assert several.chance == pytest.approx(0.6**2)  # of this sample and of the other
+    assert several.agreement == pytest.approx(0.6**2)  # of this sample and of the other
 
 
 @pytest.mark.parametrize(("distance", "overlaps"), [(2.0, True), (6.0, False)])
