@@ -3,7 +3,6 @@
 The order is that of the site's search, `docs/static/scorer.js`, on the sources of the pages.
 """
 
-import math
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -13,17 +12,7 @@ import pytest
 from docs.extensions import pages, search
 
 ROOT = Path(__file__).parents[1]
-SCORER = (ROOT / "docs/static/scorer.js").read_text()
-WEIGHTS = [
-    (pattern.replace("\\/", "/"), float(weight))
-    for pattern, weight in re.findall(r"\[/(\^.*)/, ([\d.]+)\]", SCORER)
-]
-SATURATION, SYNONYM_WEIGHT, STEM_LENGTH = (
-    float(re.search(rf"const {name} = ([\d.]+);", SCORER)[1])
-    for name in ("SATURATION", "SYNONYM_WEIGHT", "STEM_LENGTH")
-)
-FILLERS = set(re.findall("[a-z]+", re.search(r"FILLERS = .*?\n(.*?)\.split", SCORER, re.S)[1]))
-STOPWORDS = set(re.findall(r"\w+", "a the of to in by with for and is it how do i my what should"))
+FOR_USERS = ("start", "choose", "guide", "nights", "operate", "walks", "how")
 PAGES = {
     "guide/columns": ["exclude a column", "skewed", "normalize data"],
     "guide/python": ["Jupyter", "DataFrame"],
@@ -77,20 +66,14 @@ def stem(word: str) -> str:
     return re.sub(r"(ions?|ing|ed|es|s|d|e|ly)$", "", word) if len(word) > 4 else word
 
 
-def words(text: str, fillers: set[str] = frozenset()) -> list[str]:
-    found = [*re.findall(r"\w+", text.lower()), *search.compounds(text.lower())]
-    found = [word for word in found if word not in STOPWORDS]
-    telling = [word for word in found if word not in fillers]
-    return [stem(word) for word in telling or found]
-
-
 def sections(text: str) -> list[search.Place]:
-    """Return the words of each section of a page; the first has the title."""
-    title, first, *parts = re.split(r"(?m)^#+ (.*)$", text)[1:]
-    later = zip(parts[::2], parts[1::2], strict=True)
+    """Return the words of each section of a page."""
+    parts = re.split(r"(?m)^#+ (.*)$", text)[1:]
     return [
-        search.Place(words(title), [], words(first)),
-        *(search.Place([], words(head), words(body)) for head, body in later),
+        search.place_of(
+            heading, " ".join(search.QUESTIONS.findall(body)), search.QUESTIONS.sub("", body), stem
+        )
+        for heading, body in zip(parts[::2], parts[1::2], strict=True)
     ]
 
 
@@ -99,44 +82,45 @@ SECTIONS = {
     for name, text in texts().items()
     for number, section in enumerate(sections(text))
 }
-PLACES = (search.pages_of(SECTIONS), SECTIONS)
-INDEXES = [(len(places), search.frequencies(places)) for places in PLACES]
+PLACES = search.pages_of(SECTIONS)
+INDEXES = [search.scores(places) for places in (PLACES, SECTIONS)]
 SYNONYMS = search.synonyms(stem)
+
+
+def is_mistyped(short: str, long: str) -> bool:
+    at = next((n for n, letter in enumerate(short) if letter != long[n]), 0)
+    return at > 0 and long[at + 1 :] in (short[at:], short[at + 1 :])
 
 
 def is_alike(one: str, other: str, is_known: bool) -> bool:
     short, long = sorted((one, other), key=len)
+    is_long = len(short) >= search.STEM_LENGTH
     if is_known:
-        return len(short) >= STEM_LENGTH and long.startswith(short)
+        return is_long and long.startswith(short)
+    if is_long and is_mistyped(short, long):
+        return True
     return short in long if len(short) > 3 else len(short) > 2 and long.startswith(short)
 
 
-def scores_of_word(word: str, n_places: int, frequencies: dict) -> dict[str, float]:
+def scores_of_word(word: str, index: dict) -> dict[str, float]:
     key = next((one for one in SYNONYMS if is_alike(one, word, True)), word)
     synonyms = SYNONYMS.get(word) or SYNONYMS.get(key, [])
-    is_known = bool(synonyms) or word in frequencies
-    alike = [one for one in frequencies if one != word and is_alike(one, word, is_known)]
-    stems = [(word, 1.0), *((one, SYNONYM_WEIGHT) for one in [*synonyms, *alike])]
+    is_known = bool(synonyms) or word in index
+    alike = [one for one in index if one != word and is_alike(one, word, is_known)]
     best = defaultdict(float)
-    for one, weight in stems:
-        found = frequencies.get(one, {})
-        for place, frequency in found.items():
-            rarity = math.log(1 + n_places / len(found))
-            score = weight * rarity * frequency / (frequency + SATURATION)
-            best[place] = max(best[place], score)
+    for one, weight in [(word, 1.0), *((o, search.SYNONYM_WEIGHT) for o in [*synonyms, *alike])]:
+        for place, score in index.get(one, {}).items():
+            best[place] = max(best[place], weight * score)
     return best
 
 
-def scores(query: str, index: tuple[int, dict]) -> dict[str, float]:
+def scores(query: str, index: dict) -> dict[str, float]:
     sums = defaultdict(float)
-    for word in dict.fromkeys(words(query, FILLERS)):
-        for place, score in scores_of_word(word, *index).items():
+    words = search.telling(search.words_of(query))
+    for word in dict.fromkeys(map(stem, words)):
+        for place, score in scores_of_word(word, index).items():
             sums[place] += score
     return sums
-
-
-def weight(name: str) -> float:
-    return next((of for pattern, of in WEIGHTS if re.match(pattern, name)), 1.0)
 
 
 def results(query: str) -> list[str]:
@@ -146,7 +130,8 @@ def results(query: str) -> list[str]:
     for place, score in of_sections.items():
         page = place.partition("#")[0]
         best[page] = max(best[page], score)
-    return sorted(of_pages, key=lambda page: -(of_pages[page] + best[page]) * weight(page))
+    weights = search.weights(PLACES)
+    return sorted(of_pages, key=lambda page: -(of_pages[page] + best[page]) * weights.get(page, 1))
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -164,8 +149,18 @@ def test_a_word_has_its_synonyms_in_both_directions():
     assert stem("undo") in SYNONYMS[stem("rollback")]
 
 
-def test_the_site_uses_the_scores_and_the_frequencies():
+@pytest.mark.parametrize("page", [page for page in PLACES if page.startswith(FOR_USERS)])
+def test_a_page_for_users_has_questions(page):
+    assert PLACES[page].questions
+
+
+def test_every_comment_with_questions_is_read():
+    for page, text in texts().items():
+        comments = re.findall(r"(?m)^<!-- question", text)
+        assert len(comments) == len(search.QUESTIONS.findall(text)), page
+
+
+def test_the_site_uses_the_scores():
     settings = (ROOT / "docs/conf.py").read_text()
     assert '"static" / "scorer.js"' in settings
     assert '"docs.extensions.search"' in settings
-    assert WEIGHTS

@@ -1,12 +1,17 @@
-"""Word frequencies from which `docs/static/scorer.js` ranks the results of a search.
+"""Scores of words, by which `docs/static/scorer.js` ranks the results of a search.
 
-Sphinx's own index says only on which pages a word stands. The frequencies in sections and in pages
-are written beside it, as `_static/frequencies.js`, with the synonyms of `docs/static/synonyms.txt`.
+Sphinx's own index says only on which pages a word stands. This extension writes
+`_static/scores.js`: for each word its score (BM25) in every page and section that has it, and the
+synonyms of `docs/static/synonyms.txt`.
+
+A comment below a heading, `<!-- questions: ... -->`, lists questions that the section answers, in
+the words of people who don't know ours. It is not shown, and its words count like a heading's.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -17,14 +22,24 @@ if TYPE_CHECKING:
     from docutils import nodes
     from sphinx.application import Sphinx
 
-SYNONYMS = Path(__file__).parents[1] / "static" / "synonyms.txt"
-FILE = "frequencies.js"
-TITLE_WEIGHT = 20
-"""Weight of a word in the title of a page, in occurrences in the text."""
+STATIC = Path(__file__).parents[1] / "static"
+SYNONYMS = STATIC / "synonyms.txt"
+FILE = "scores.js"
+QUESTIONS = re.compile(r"^<!-- questions:\s(.*?)\s-->$", re.MULTILINE | re.DOTALL)
+FILLERS = frozenset((STATIC / "fillers.txt").read_text(encoding="utf-8").split())
+"""Words that say nothing about the subject of a query or a section."""
 HEADING_WEIGHT = 12
-"""Weight of a word in any other heading, in occurrences in the text."""
+"""Weight of a word in a heading or a question, in occurrences in the text."""
+SATURATION = 6
+"""Frequency at which a word has half of its highest score: k1 of BM25."""
 LENGTH_WEIGHT = 0.75
-"""Share of the excess length of a place that divides its frequencies: b of BM25."""
+"""Share of the excess length of a place that divides frequencies in its text: b of BM25."""
+DEVELOPER_WEIGHT = 0.3
+"""Weight of pages without questions, which are not written for users."""
+SYNONYM_WEIGHT = 0.5
+"""Weight of synonyms, and of words alike."""
+STEM_LENGTH = 5
+"""Letters from which a word is alike to a longer one that begins with it."""
 
 Words = list[str]
 
@@ -32,24 +47,28 @@ Words = list[str]
 class Place(NamedTuple):
     """The words of a page or a section."""
 
-    title: Words
-    """Title of a page; empty for its later sections."""
-    headings: Words
+    heading: Words
+    questions: Words
     text: Words
 
 
-def frequencies(places: Mapping[str, Place]) -> dict[str, dict[str, float]]:
-    """Return for each word the places that have it, with its weighted frequency there."""
+def scores(places: Mapping[str, Place]) -> dict[str, dict[str, float]]:
+    """Return for each word the places that have it, with its score there."""
     mean = sum(len(place.text) for place in places.values()) / len(places)
-    found: dict[str, dict[str, float]] = defaultdict(dict)
-    for place, (title, headings, text) in places.items():
-        counts = Counter(text)
-        for weight, words in ((TITLE_WEIGHT, title), (HEADING_WEIGHT, headings)):
-            counts.update({word: weight * n for word, n in Counter(words).items()})
+    frequencies: dict[str, dict[str, float]] = defaultdict(dict)
+    for name, (heading, questions, text) in places.items():
         excess = max(0.0, len(text) / mean - 1)  # a list of links is no better for being short
-        for word, count in counts.items():
-            found[word][place] = round(count / (1 + LENGTH_WEIGHT * excess), 2)
-    return dict(found)
+        for word, count in Counter(text).items():
+            frequencies[word][name] = count / (1 + LENGTH_WEIGHT * excess)
+        for word in [*set(heading), *set(questions)]:
+            frequencies[word][name] = frequencies[word].get(name, 0) + HEADING_WEIGHT
+    return {
+        word: {
+            name: round(math.log(1 + len(places) / len(found)) * of / (of + SATURATION), 2)
+            for name, of in found.items()
+        }
+        for word, found in frequencies.items()
+    }
 
 
 def pages_of(sections: Mapping[str, Place]) -> dict[str, Place]:
@@ -62,12 +81,17 @@ def pages_of(sections: Mapping[str, Place]) -> dict[str, Place]:
     return found
 
 
+def weights(pages: Mapping[str, Place]) -> dict[str, float]:
+    """Return the weights of pages that are not for users."""
+    return {page: DEVELOPER_WEIGHT for page, place in pages.items() if not place.questions}
+
+
 def numbered(places: Mapping[str, Place]) -> dict[str, Any]:
-    """Return the names of places, and the frequencies by their numbers, which take less space."""
+    """Return the names of places, and the scores by their numbers, which take less space."""
     numbers = {place: n for n, place in enumerate(places)}
     words = {
-        word: {numbers[place]: of for place, of in found.items()}
-        for word, found in frequencies(places).items()
+        word: {numbers[place]: score for place, score in found.items()}
+        for word, found in scores(places).items()
     }
     return {"places": list(numbers), "words": words}
 
@@ -82,9 +106,32 @@ def synonyms(stem: Callable[[str], str]) -> dict[str, Words]:
     return {one: sorted(others) for one, others in sorted(found.items())}
 
 
-def compounds(text: str) -> Words:
-    """Return each word with a hyphen as one word: kmeans for k-means."""
-    return ["".join(parts) for parts in re.findall(r"\b(\w+)-(\w+)\b", text)]
+def words_of(text: str) -> Words:
+    """Return the words of a text, in lower case; k-means is also kmeans."""
+    compounds = ["".join(parts) for parts in re.findall(r"\b(\w+)-(\w+)\b", text)]
+    return [word.lower() for word in [*re.findall(r"\w+", text), *compounds]]
+
+
+def telling(words: Words) -> Words:
+    """Return the words without fillers, unless all are fillers."""
+    return [word for word in words if word not in FILLERS] or words
+
+
+def place_of(heading: str, questions: str, text: str, stem: Callable[[str], str]) -> Place:
+    """Return the stems of a section; a query of fillers alone can match headings and questions."""
+    words = words_of(heading), words_of(questions), telling(words_of(text))
+    return Place(*([stem(word) for word in of] for of in words))
+
+
+def take_questions(app: Sphinx, doctree: nodes.document) -> None:
+    """Move the questions of sections from comments, which the site would have, to the sections."""
+    from docutils import nodes
+
+    for comment in list(doctree.findall(nodes.raw)):
+        found = QUESTIONS.fullmatch(comment.astext().strip())
+        if found:
+            comment.parent["questions"] = found[1]
+            comment.parent.remove(comment)
 
 
 def text_of(section: nodes.section) -> str:
@@ -95,44 +142,50 @@ def text_of(section: nodes.section) -> str:
     return " ".join(text.astext() for node in own for text in node.findall(nodes.Text))
 
 
-def write(app: Sphinx, error: Exception | None) -> None:
-    """Write frequencies, headings and synonyms beside the pages of a site."""
+def content(doctrees: Mapping[str, nodes.document]) -> dict[str, Any]:
+    """Return all that the search knows of the pages of a site."""
     from docutils import nodes
     from sphinx.search.en import SearchEnglish
 
-    if error or app.builder.name != "html":
-        return
-    language = SearchEnglish({})
-
-    def stems(text: str) -> Words:
-        words = [word.lower() for word in [*language.split(text), *compounds(text)]]
-        return [language.stem(word) for word in words if word not in language.stopwords]
-
+    stem = SearchEnglish({}).stem
     sections, headings = {}, {}
-    for page in sorted(app.env.found_docs):
-        for number, section in enumerate(app.env.get_doctree(page).findall(nodes.section)):
+    for page, doctree in doctrees.items():
+        for section in doctree.findall(nodes.section):
             place = f"{page}#{section['ids'][0]}"
             headings[place] = section[0].astext()
-            heading, text = stems(headings[place]), stems(text_of(section))
-            sections[place] = Place([], heading, text) if number else Place(heading, [], text)
-    content = {
-        "pages": numbered(pages_of(sections)),
+            texts = headings[place], section.get("questions", ""), text_of(section)
+            sections[place] = place_of(*texts, stem)
+    pages = pages_of(sections)
+    return {
+        "pages": numbered(pages),
         "sections": numbered(sections),
+        "weights": weights(pages),
         "headings": headings,
-        "synonyms": synonyms(language.stem),
+        "synonyms": synonyms(stem),
+        "synonymWeight": SYNONYM_WEIGHT,
+        "stemLength": STEM_LENGTH,
+        "fillers": sorted(FILLERS),
     }
-    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
-    (Path(app.outdir) / "_static" / FILE).write_text(f"const FREQUENCIES = {text};\n", "utf-8")
+
+
+def write(app: Sphinx, error: Exception | None) -> None:
+    """Write scores, headings and synonyms beside the pages of a site."""
+    if error or app.builder.name != "html":
+        return
+    doctrees = {page: app.env.get_doctree(page) for page in sorted(app.env.found_docs)}
+    text = json.dumps(content(doctrees), separators=(",", ":"), sort_keys=True)
+    (Path(app.outdir) / "_static" / FILE).write_text(f"const SCORES = {text};\n", "utf-8")
 
 
 def load(app: Sphinx, page: str, *_: Any) -> None:
-    """Load the frequencies on the page of the search."""
+    """Load the scores on the page of the search."""
     if page == "search":
         app.add_js_file(FILE)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
+    app.connect("doctree-read", take_questions)
     app.connect("html-page-context", load)
     app.connect("build-finished", write, priority=400)  # before links are checked
     return {"parallel_read_safe": True}
