@@ -22,7 +22,7 @@ from distsvc.report.content.report import ForecastPart, TermPart
 from distsvc.run.algorithms import begin
 from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows, sample_rows
 from distsvc.run.fitting import cluster_table
-from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
+from distsvc.run.labelling.columns import held_labels
 from distsvc.run.labelling.phase import FILL, fill_output
 from distsvc.run.learning.stream import MB, Memory, Sizes, Terms
 from distsvc.run.nights.comparison import compare_and_check
@@ -311,11 +311,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
         "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    # Id, label, score, outlier flag and optional columns; twice, for their encoding.
-    label = 40 + 2 * sum(of.row_bytes(output) for of in OPTIONAL_COLUMNS)
-    labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
-    for of in OPTIONAL_COLUMNS:
-        labels |= of.held(output)
+    labels = held_labels(output, sizes.partition_rows)
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 
 

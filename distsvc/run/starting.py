@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -238,43 +237,15 @@ class Request:
         }
 
 
-class Attempt:
-    """One start of a run: its progress, and seconds of work including earlier starts."""
-
-    def __init__(self, progress: Progress):
-        self.progress, self._started = progress, time.monotonic()
-        self._seconds_before = 0.0
-
-    def doing(self) -> Doing:
-        """Return name, seconds of work and `Progress.state`."""
-        return {"run": self.progress.run, "seconds": self.seconds()} | self.progress.state()
-
-    def seconds(self) -> float:
-        """Return the seconds of work, including earlier starts."""
-        return round(self._seconds_before + time.monotonic() - self._started, 1)
-
-    def resume(self, run: RunDirectory) -> None:
-        """Take the seconds of an interrupted run, and log its kept results."""
-        stopped = read_note(run, STOPPED)
-        self._seconds_before = float(stopped.get("seconds") or 0.0)
-        names = [name for name in ("phase", "done", "total") if stopped.get(name) is not None]
-        where = {f"stopped_in_{name}": stopped[name] for name in names}
-        kept = ", ".join(f"{phase} {n}" for phase, n in kept_results(run).items())
-        self.progress.event(
-            "resumed", kept=kept, seconds_of_work=self._seconds_before, **where,
-            stopped=stopped.get("now", "unknown"),
-        )  # fmt: skip
-
-
 @contextmanager
 def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
     """Lock an output and yield a run in it; None if the run is published already."""
     remove_left()
-    output, attempt = request.output, Attempt(progress)
+    output = request.output
     if request.is_published(start.overwrite, start.fresh):  # before anything is written
         yield None
         return
-    with output.locked(request.digest, start.overwrite, attempt.doing) as before:
+    with output.locked(request.digest, start.overwrite, progress.state) as before:
         if request.is_published(start.overwrite, start.fresh):  # in the meantime
             yield None
             return
@@ -282,12 +253,12 @@ def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[Ru
             for run in interrupted_runs(output):
                 if run.name == before.doing.get("run"):
                     note_stop(run, before.doing | {"now": before.now, "why": "killed"})
-        with run_directory(request, start.fresh, attempt) as run:
+        with run_directory(request, start.fresh, progress) as run:
             yield run
 
 
 @contextmanager
-def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[RunDirectory]:
+def run_directory(request: Request, fresh: bool, progress: Progress) -> Iterator[RunDirectory]:
     """Yield the directory of a run in a locked output: an interrupted one, or a new one."""
     # It is kept if an error may not repeat and there are results. It is removed if the job or its
     # data is wrong, or a check holds the result back.
@@ -299,11 +270,11 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
                 LOG.warning("done again", extra={"fields": {"because": why}})
         if cluster.block_rows not in (None, run.plan.block_rows):  # results don't depend on it
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
-        attempt.progress.run = run.name
-        attempt.resume(run)
+        progress.run = run.name
+        _log_resumed(run, progress)
     else:
         run = RunDirectory(output.new_work(request.digest, cluster.workdir, request.continued))
-        attempt.progress.run = run.name
+        progress.run = run.name
     try:
         if request.continued is not None:
             check_stays(request.continued)
@@ -326,13 +297,25 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
         with suppress(DistsvcError, OSError):
             has_results = bool(kept_results(run))
         if has_results:
-            note_stop(run, attempt.doing() | {"now": _now(), "why": type(error).__name__})
+            note_stop(run, progress.state() | {"now": _now(), "why": type(error).__name__})
             if not isinstance(error, Exception):
-                error.add_note(f"{duration(attempt.seconds())} of work kept")
+                error.add_note(f"{duration(progress.seconds())} of work kept")
         else:
             output.discard(run.name)
         raise
     output.discard(run.name)
+
+
+def _log_resumed(run: RunDirectory, progress: Progress) -> None:
+    stopped = read_note(run, STOPPED)
+    progress.seconds_before = float(stopped.get("seconds") or 0.0)
+    names = [name for name in ("phase", "done", "total") if stopped.get(name) is not None]
+    where = {f"stopped_in_{name}": stopped[name] for name in names}
+    kept = ", ".join(f"{phase} {n}" for phase, n in kept_results(run).items())
+    progress.event(
+        "resumed", kept=kept, seconds_of_work=progress.seconds_before, **where,
+        stopped=stopped.get("now", "unknown"),
+    )  # fmt: skip
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:

@@ -6,7 +6,6 @@ Lengths are inches, and y points down.
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -75,28 +74,16 @@ def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
     return sorted(found, key=lambda node: node.rank)
 
 
-def direction(
-    heaviest: Sequence[Term], others: int = 0, columns: int = 5, room: float = float("inf")
-) -> str:
-    """Return a direction in words: its first terms, as many as fit in `room` characters."""
-    terms = heaviest[:columns]
-    for n_terms in range(len(terms), 0, -1):
-        text = ""
-        for term in terms[:n_terms]:
-            minus = "− " if term.weight < 0 else "+ "
-            sign = (" " + minus) if text else minus.strip("+ ")
-            name = short_name(term.column, 80)
-            weight = abs(term.weight)
-            text += f"{sign}{weight:{'.2f' if weight >= 0.01 else '.1g'}} {name}"
-        if n_terms < len(heaviest) or others:
-            text += " …"
-        if _cells(text) <= room:
-            return text
-    if not terms:
-        return ""
-    while text and _cells(text) > room - 1:
-        text = text[:-1]
-    return text.rstrip(" …") + "…"
+def direction(heaviest: Sequence[Term], others: int = 0, columns: int = 5) -> str:
+    """Return a direction in words: its first terms."""
+    text = ""
+    for term in heaviest[:columns]:
+        minus = "− " if term.weight < 0 else "+ "
+        sign = (" " + minus) if text else minus.strip("+ ")
+        weight = abs(term.weight)
+        digits = ".2f" if weight >= 0.01 else ".1g"
+        text += f"{sign}{weight:{digits}} {short_name(term.column, 80)}"
+    return text + (" …" if len(heaviest) > columns or others else "")
 
 
 @drawing.drawn
@@ -236,15 +223,14 @@ def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: floa
         *centre, str(node.rank), color="white", fontsize=SPLIT_TREE.font, fontweight="bold",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
+    room = int(across / (0.55 * SPLIT_TREE.font / 72))  # characters
     lines = (
         f"n = {compact(node.rows)}, {percent(node.share)}",
-        direction(node.direction, node.others, 2, across / (0.55 * SPLIT_TREE.font / 72)),
+        one_line(direction(node.direction, node.others, 2), room),
     )
     for i, text in enumerate(lines):
         low = top + 2 * SPLIT_TREE.badge + i * SPLIT_TREE.line
-        room = Bbox(
-            [[middle - across / 2, low], [middle + across / 2, low + 1.35 * SPLIT_TREE.line]]
-        )
+        box = Bbox.from_bounds(middle - across / 2, low, across, 1.35 * SPLIT_TREE.line)
         written = canvas.text(
             middle,
             low + 0.8 * SPLIT_TREE.line + 0.03,
@@ -254,7 +240,7 @@ def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: floa
             va="baseline",
         )
         written.set_clip_on(True)
-        written.set_clip_box(TransformedBbox(room, canvas.transData))
+        written.set_clip_box(TransformedBbox(box, canvas.transData))
 
 
 def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbox) -> None:
@@ -323,8 +309,3 @@ def _chip(
         middle, bottom + SPLIT_TREE.line, percent(node.share), fontsize=SPLIT_TREE.font,
         ha="center", va="baseline",
     )  # fmt: skip
-
-
-def _cells(text: str) -> int:
-    """Return the width of a text in characters."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

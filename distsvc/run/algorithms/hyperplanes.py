@@ -26,7 +26,6 @@ from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.models.rows.checkpoints import Checkpoint
-from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import (
@@ -47,8 +46,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Table
 
-LEARNERS = "learners"
-SCALE_FACTS = "scale-facts"
+LEARNERS, SCALE = "learners", "tree-scale"
 
 
 class Hyperplanes(AlgorithmJob):
@@ -64,15 +62,14 @@ class Hyperplanes(AlgorithmJob):
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         engine, n_rows = self.engine, survey.n_rows
-        facts = {"parameters": self.parameters, "n_rows": n_rows}
+        steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": n_rows}))
         deviations = None
         if engine.needs_deviations:
-            steps.run.write(SCALE_FACTS, Result(facts))
             (found,) = steps.map(FIND_SCALE, 1)
             deviations = found.arrays["deviations"]
         engine.set_scale(deviations)
         scale = {} if engine.scale is None else {"scale": engine.scale}
-        steps.run.write(LEARNERS, Result(facts, scale))
+        steps.run.write(SCALE, Result(arrays=scale))
         learnt = steps.map(LEARN_TREES, engine.n_restarts(n_rows))
         trees = [GrowingTree(**result.arrays) for result in learnt]
         with steps.progress.phase("prune"):
@@ -101,7 +98,7 @@ class Hyperplanes(AlgorithmJob):
 
 def find_scale(run: RunDirectory, number: int) -> Result:
     """Return the standard deviations of the sample's columns."""
-    engine, n_rows = _engine(run, run.read(SCALE_FACTS).facts)
+    engine, n_rows = _engine(run)
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
     return Result(arrays={"deviations": engine.deviations(n_rows, blocks)}, rows=n_rows)
 
@@ -109,8 +106,9 @@ def find_scale(run: RunDirectory, number: int) -> Result:
 FIND_SCALE = Phase("scale", find_scale)
 
 
-def _engine(run: RunDirectory, facts: Facts) -> tuple[TreeEngine, int]:
+def _engine(run: RunDirectory) -> tuple[TreeEngine, int]:
     """Return an engine for the rows of a run, and the number of rows."""
+    facts = run.read(LEARNERS).facts
     engine = TreeEngine(facts["parameters"], run.plan.seed)
     engine.set_width(len(run.plan.table.columns))
     return engine, facts["n_rows"]
@@ -118,9 +116,8 @@ def _engine(run: RunDirectory, facts: Facts) -> tuple[TreeEngine, int]:
 
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     """Learn one tree of hyperplanes from the whole sample, in its own order."""
-    learners = run.read(LEARNERS)
-    engine, n_rows = _engine(run, learners.facts)
-    engine.scale = learners.arrays.get("scale")
+    engine, n_rows = _engine(run)
+    engine.scale = run.read(SCALE).arrays.get("scale")
     # Prepared rows, shuffled by the seed: from memory if the sample is small, or streamed.
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
     tree = engine.grow(restart, n_rows, blocks, checkpoint)

@@ -66,25 +66,6 @@ class OptionalColumns(Tally):
     def begin(self) -> None:
         """Set all counts to 0."""
 
-    @classmethod
-    def check(cls, rule: type[Rule], output: OutputConfig) -> None:
-        """Raise JobFileError if the rule can't compute a column of the output."""
-
-    @classmethod
-    def meanings(cls, rule: type[Rule]) -> dict[str, str]:
-        """Return the meanings of columns that depend on the rule."""
-        return {}
-
-    @classmethod
-    def row_bytes(cls, output: OutputConfig) -> int:
-        """Return the bytes that a row takes in these columns."""
-        return 0
-
-    @classmethod
-    def held(cls, output: OutputConfig) -> Terms:
-        """Return the memory that a task needs in addition to the columns."""
-        return {}
-
     def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
         """Return parts of the report, from the labelled pilot and the rule's preparation."""
         return {}
@@ -97,10 +78,6 @@ class MissingValues(OptionalColumns):
 
     def begin(self) -> None:
         self.firsts = groups_of(self.features)[1]
-
-    @classmethod
-    def row_bytes(cls, output: OutputConfig) -> int:
-        return 4 * output.missing
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         if not self.output.missing:
@@ -115,26 +92,6 @@ class Shares(OptionalColumns):
 
     def begin(self) -> None:
         self.counts = np.zeros(20, np.int64)
-
-    @classmethod
-    def check(cls, rule: type[Rule], output: OutputConfig) -> None:
-        if output.shares and not rule.shared:
-            key = "top" if output.top else "membership"
-            raise JobFileError(
-                f"output.{key} needs an algorithm with clusters, found one that only finds outliers"
-            )
-
-    @classmethod
-    def meanings(cls, rule: type[Rule]) -> dict[str, str]:
-        return {"membership": f"float32, 0 to 1: the share of the row's own cluster: {rule.shared}"}
-
-    @classmethod
-    def row_bytes(cls, output: OutputConfig) -> int:
-        return 4 * output.shares + 8 * output.top
-
-    @classmethod
-    def held(cls, output: OutputConfig) -> Terms:
-        return {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Return each row's share of its cluster, and the ids and shares of its next clusters."""
@@ -354,8 +311,19 @@ def optional_columns(
 
 def check_optional(rule: type[Rule], output: OutputConfig) -> None:
     """Raise JobFileError if a rule can't compute an optional column of an output."""
-    for of in OPTIONAL_COLUMNS:
-        of.check(rule, output)
+    if output.shares and not rule.shared:
+        key = "top" if output.top else "membership"
+        raise JobFileError(
+            f"output.{key} needs an algorithm with clusters, found one that only finds outliers"
+        )
+
+
+def held_labels(output: OutputConfig, n_rows: int) -> Terms:
+    """Return the memory of a task for the labels of `n_rows`."""
+    # Id, label, score, outlier flag and optional columns; twice, for their encoding.
+    row = 40 + 2 * (4 * output.missing + 4 * output.shares + 8 * output.top)
+    shares = {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
+    return {"labels of a partition": 1.0 * row * n_rows} | shares
 
 
 def published_names(rule: type[Rule], output: OutputConfig) -> list[str]:
@@ -379,9 +347,8 @@ def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
 def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
     """Return the meaning of each published column."""
     names = published_names(type(rule), run.plan.output)
-    own = dict(rule.meanings)
-    for of in OPTIONAL_COLUMNS:
-        own |= of.meanings(type(rule))
+    share = f"float32, 0 to 1: the share of the row's own cluster: {rule.shared}"
+    own = dict(rule.meanings) | {"membership": share}
     return meanings(run.plan.table.id or ROW_NAME, names, own)
 
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distsvc.errors import one_line
-from distsvc.report.content.phases import phase_title
-from distsvc.report.content.report import PhaseCost
+from distsvc.report.content.report import PhaseCost, phase_title
 from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
 
@@ -104,6 +103,8 @@ class Progress:
         self._last_update = 0.0
         self._compiles = False
         self._meter: Meter | None = None
+        self._began = time.monotonic()
+        self.seconds_before = 0.0  # of earlier starts of the run
         self.run: str | None = None
         self.phases: list[PhaseCost] = []
         if not display.quiet:
@@ -132,12 +133,17 @@ class Progress:
             fields = {"run": self.run, **fields}
         LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
 
+    def seconds(self) -> float:
+        """Return the seconds of work, including earlier starts of the run."""
+        return round(self.seconds_before + time.monotonic() - self._began, 1)
+
     def state(self) -> Doing:
-        """Return the state of the phase as JSON values; safe from any thread."""
+        """Return the state of the run and its phase as JSON values; safe from any thread."""
         meter = self._meter
         names = {"phase": "name", "done": "done", "total": "total", "since": "since"}
         known: Doing = {key: getattr(meter, name, None) for key, name in names.items()}
-        return known | {"seconds_left": meter.seconds_left() if meter is not None else None}
+        known |= {"seconds_left": meter.seconds_left() if meter is not None else None}
+        return {"run": self.run, "seconds": self.seconds()} | known
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Meter]:

@@ -215,15 +215,10 @@ def _remote_client(address: str) -> Iterator[Client]:
         with loss_is_temporary(f"no answer from scheduler {address}"):
             _wait_for_a_worker(client)
             with suppress(TimeoutError):  # a stopped worker; its tasks compare versions, too
-                found = client.run(
-                    versions, on_error="return", callback_timeout=CLUSTER_PATIENCE.contact
-                )
-                for worker, theirs in found.items():
+                answers = {"on_error": "return", "callback_timeout": CLUSTER_PATIENCE.contact}
+                for worker, theirs in client.run(versions, **answers).items():
                     compare_versions(worker, versions(), theirs)
-                found = client.run(
-                    processor, on_error="return", callback_timeout=CLUSTER_PATIENCE.contact
-                )
-                for worker, theirs in found.items():
+                for worker, theirs in client.run(processor, **answers).items():
                     if isinstance(theirs, str):
                         compare_processors(f"worker {worker}", processor(), theirs)
         yield client

@@ -8,7 +8,7 @@ import pickle
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -228,21 +228,8 @@ def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], floa
     return [TaskOutcome(number, error=error, worker=worker) for number in group], GROUP_SECONDS
 
 
-class WorkerSeen(NamedTuple):
-    """State of a worker, with bytes in use, limit in bytes, and time of the last heartbeat."""
-
-    threads: int
-    status: str
-    used: int
-    limit: int
-    last_seen: float = 0.0
-
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> WorkerSeen:
-        """Return the state of a worker in a scheduler's answer."""
-        used, limit = answer.get("metrics", {}).get("memory", 0), answer.get("memory_limit") or 0
-        seen = answer.get("last_seen", 0.0)
-        return cls(answer.get("nthreads", 0), answer["status"], used, limit, seen)
+States = dict[str, dict[str, Any]]
+"""The scheduler's answer about each worker, by address."""
 
 
 class WorkerWatch:
@@ -260,7 +247,7 @@ class WorkerWatch:
 
     def threads(self) -> int:
         """Return the total number of threads."""
-        return sum(worker.threads for worker in self._workers(CLUSTER_PATIENCE.work).values())
+        return sum(of["nthreads"] for of in self._workers(CLUSTER_PATIENCE.work).values())
 
     def next_of(self, done: SimpleQueue[Future]) -> Future:
         """Return the next item of a queue, and call `look` while waiting."""
@@ -278,14 +265,14 @@ class WorkerWatch:
         except TimeoutError:
             matter = "the scheduler does not answer"
         else:
-            status = {address: worker.status for address, worker in workers.items()}
+            status = {address: of["status"] for address, of in workers.items()}
             for address in self._status | status:
                 before, now = self._status.get(address), status.get(address, "lost")
                 if now != (before or "running"):
                     self._meter.event("worker", address=address, status=now)
             self._status = status
             silent = self._silent(workers)
-            if any(one.status == "running" for name, one in workers.items() if name not in silent):
+            if any(state == "running" for name, state in status.items() if name not in silent):
                 self._last_running = time.monotonic()
             matter = _idle_reason(workers)
         idle = time.monotonic() - self._last_running
@@ -293,19 +280,20 @@ class WorkerWatch:
             raise TemporaryError(f"{self._meter.name}: for {idle:.0f} s, {matter}")
         self._next_look = time.monotonic() + CLUSTER_PATIENCE.answer
 
-    def _workers(self, seconds: float) -> dict[str, WorkerSeen]:
+    def _workers(self, seconds: float) -> States:
         ask = self._client.scheduler.identity
-        found = self._client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"]
-        return {address: WorkerSeen.of(worker) for address, worker in found.items()}
+        found: States = self._client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"]
+        return found
 
-    def _silent(self, workers: dict[str, WorkerSeen]) -> set[str]:
+    def _silent(self, workers: States) -> set[str]:
         """Return the workers without a heartbeat for `Patience.heartbeat`; their work is moved."""
         # The scheduler itself would wait for minutes. Only the clock of this process is used.
         now, silent = time.monotonic(), set[str]()
         for address, worker in workers.items():
-            seen, since = self._heard.get(address, (None, now))
-            if seen != worker.last_seen:
-                self._heard[address] = worker.last_seen, now
+            seen = worker.get("last_seen", 0.0)
+            before, since = self._heard.get(address, (None, now))
+            if seen != before:
+                self._heard[address] = seen, now
                 self._named.discard(address)
                 continue
             fields = {
@@ -315,7 +303,7 @@ class WorkerWatch:
             }
             if now - since > CLUSTER_PATIENCE.heartbeat:
                 silent.add(address)
-                self._heard[address] = worker.last_seen, now  # repeat later, if this fails
+                self._heard[address] = seen, now  # repeat later, if this fails
                 self._meter.event("worker given up", **fields)
                 retire = self._client.scheduler.retire_workers
                 with suppress(TimeoutError):
@@ -329,12 +317,12 @@ class WorkerWatch:
         return silent
 
 
-def _idle_reason(workers: dict[str, WorkerSeen]) -> str:
-    paused = [worker for worker in workers.values() if worker.status == "paused"]
+def _idle_reason(workers: States) -> str:
+    paused = [of for of in workers.values() if of["status"] == "paused"]
     if not paused:
         return "all workers are gone: start workers, then the same command; work is kept"
-    worst = max(paused, key=lambda worker: worker.used / (worker.limit or 1))
-    used, limit = worst.used, worst.limit
+    sizes = [(of.get("metrics", {}).get("memory", 0), of["memory_limit"] or 0) for of in paused]
+    used, limit = max(sizes, key=lambda one: one[0] / (one[1] or 1))
     share = f" at {used / limit:.0%} of their limit of {limit / 1e6:.0f} MB" if limit else ""
     return (
         f"all workers are paused for want of memory{share}: raise the limit,"
