@@ -11,7 +11,7 @@ from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing, levels, nights, tree
 from distsvc.report.formats import TEMPLATES, template
-from distsvc.report.sections import clusters, headline
+from distsvc.report.sections import headline
 from distsvc.report.sections import names as naming
 
 PARTS = (
@@ -48,8 +48,8 @@ def render_page(report: Report) -> str:
         "place_in_range": figures.place_in_range,
     }
     modules = {
-        "clusters": clusters, "figures": figures, "headline": headline, "levels": levels,
-        "naming": naming, "nights": nights, "tree": tree,
+        "figures": figures, "headline": headline, "levels": levels, "naming": naming,
+        "nights": nights, "tree": tree,
     }  # fmt: skip
     sections = []
     for name in PARTS:

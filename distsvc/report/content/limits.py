@@ -14,6 +14,7 @@ class PageLimits:
     cards: int = 6  # cards that are not folded away
     numbered: int = 100  # clusters with a number in a figure
     columns: int = 24  # columns in the table of clusters
+    explained: float = 0.01  # share of its spread below which a column is not informative
     levels: int = 12  # levels of a column; all others are one more level
     changes: int = 6  # listed differences between two answers
     names: int = 8  # ids or columns in a sentence or cell

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -342,6 +343,29 @@ class ColumnPart(ReportPart):
         """The explained share, 0 if it is unknown."""
         return self.explained or 0.0
 
+    @property
+    def level_shares(self) -> list[tuple[str, list[tuple[float, float]]]]:
+        """The levels, with their share in every cluster and its difference from the others."""
+        counts = np.array(self.rows, np.float64)
+        n_rows = counts.sum(axis=1, keepdims=True)
+        shares = counts / np.maximum(n_rows, 1.0)
+        others = (counts.sum(axis=0) - counts) / np.maximum(counts.sum() - n_rows, 1.0)
+        words = [level.lower() for level in self.levels]
+        affirmative = (k for k, word in enumerate(words) if word in ("yes", "true", "y", "1", "t"))
+        two = len(words) == 2  # of two, one is shown
+        pairs = np.stack([shares, shares - others], axis=2).tolist()
+        shown = [next(affirmative, 1)] if two else range(len(words))
+        return [(self.levels[k], [row[k] for row in pairs]) for k in shown]
+
+    @property
+    def median_unit(self) -> float:
+        """The unit of clusters' medians: their mean quartile range, or the medians' range."""
+        quartiles = np.array(self.quartiles, np.float64)
+        known = quartiles[~np.isnan(quartiles).any(axis=1)]
+        if not len(known):
+            return 1.0
+        return float(np.mean(known[:, 2] - known[:, 0])) or float(np.ptp(known[:, 1])) or 1.0
+
 
 class ColumnsPart(ReportPart):
     """Columns of the table by clusters (k), the largest clusters first."""
@@ -351,6 +375,13 @@ class ColumnsPart(ReportPart):
     sample: Size  # rows from which medians are computed
     columns: list[ColumnPart]
     n_hidden: OmitDefault[Size] = 0  # columns that are not listed
+
+    @property
+    def comparable(self) -> list[ColumnPart]:
+        """The columns with values by cluster, the most informative first."""
+        by_cluster = (one for one in self.columns if one.rows or one.quartiles)
+        several = len(self.label) > 1
+        return sorted(by_cluster, key=lambda one: -one.explained_share) if several else []
 
 
 class NamedColumn(ReportPart):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue
 
 from distsvc.errors.forms import parsed
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import (
     ChoicePart,
     DomainPart,
@@ -26,6 +27,7 @@ from distsvc.report.content.parts import (
     NamedColumn,
     Number,
     OmitDefault,
+    ProfilePart,
     ProfilesPart,
     ReasonsPart,
     ReferencePart,
@@ -245,6 +247,14 @@ class Report(ReportPart):
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
         """Return the report with the costs of phases."""
         return self.model_copy(update={"phases": list(phases)})
+
+    @property
+    def cards(self) -> list[ProfilePart]:
+        """The profiles that have a card on the page, the largest cluster first."""
+        place = {row.label: i for i, row in enumerate(self.clusters)}
+        found = self.profiles.clusters if self.profiles else []
+        ordered = sorted(found, key=lambda one: place.get(one.label, len(place)))
+        return ordered[: PAGE_LIMITS.clusters]
 
     @property
     def failed(self) -> list[CheckPart]:

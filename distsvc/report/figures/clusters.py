@@ -104,14 +104,7 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
     axes.set_xlim(low - margin, high + margin)
     axes.set_ylim(0, max(heights.max(), 1) * 1.16)
     if boundary is not None:
-        axes.axvline(boundary, color=drawing.EDGE, linewidth=1.6)
-        right = (low + high) / 2 >= boundary
-        axes.annotate(
-            f"boundary, {'' if scores.title else 'f = '}{boundary:.4g}",
-            (boundary, 1), xycoords=("data", "axes fraction"),
-            xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color=drawing.BOUNDARY_INK, fontsize=9.5,
-        )  # fmt: skip
+        drawing.mark(axes, boundary, f"boundary, {'' if scores.title else 'f = '}{boundary:.4g}")
     title = scores.title or "decision value f(x); negative is outside every cluster"
     axes.set_xlabel(textwrap.fill(one_line(title, 120), 60))
     axes.set_ylabel("rows")

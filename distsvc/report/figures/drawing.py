@@ -192,6 +192,17 @@ def count_axis(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 
 
+def mark(axes: Axes, at: float, text: str) -> None:
+    """Draw a vertical line, with a text beside its top, on the side that has more room."""
+    axes.axvline(at, color=EDGE, linewidth=1.4, zorder=1)
+    right = 2 * at <= sum(axes.get_xlim())
+    axes.annotate(
+        text, (at, 1), xycoords=("data", "axes fraction"),
+        xytext=(6 if right else -6, -2), textcoords="offset points",
+        ha="left" if right else "right", va="top", color=BOUNDARY_INK, fontsize=9.5,
+    )  # fmt: skip
+
+
 class Dots(PathPatch):
     """Points as lines of length zero, whose round ends SVG draws."""
 

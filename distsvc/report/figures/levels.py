@@ -50,22 +50,16 @@ class Slot(NamedTuple):
     hill: Branch
     children: tuple[Slot, ...]  # the highest valley first
     levels: Array  # falling, as shares of the tree's highest level
-    own: Array  # share of rows at each level, without the rows of drawn children
+    own: Array  # share of `width` at each level, from the rows outside all drawn children
     left: float
     width: float
     end: float
-    unit: float  # inches for all rows
 
     def edges(self, level: float, merged: int) -> tuple[float, float]:
         """Return the left and the right end at a level, after some children have merged."""
-        own = _at(level, self.levels, self.own)
-        peak = _peak(self.levels, self.own, [child.hill for child in self.children])
-        if not merged:
-            half = self.width / 2 * (own / peak if peak > 0 else 1)
-            return self.left + self.width / 2 - half, self.left + self.width / 2 + half
-        last = self.children[merged - 1]
-        grown = own - _at(last.hill.death, self.levels, self.own)
-        return self.left - self.unit / 2 * (own - peak), last.end + self.unit / 2 * grown
+        half = self.width / 2 * float(np.interp(level, self.levels[::-1], self.own[::-1]))
+        middle = self.left + self.width / 2
+        return middle - half, self.children[merged - 1].end if merged else middle + half
 
 
 @drawing.drawn
@@ -173,15 +167,6 @@ def _outline(hill: Branch) -> tuple[Array, Array]:
     return levels, np.maximum.accumulate(np.minimum(shares, hill.mass))
 
 
-def _at(level: float, levels: Array, values: Array) -> float:
-    return float(np.interp(level, levels[::-1], values[::-1]))
-
-
-def _peak(levels: Array, own: Array, children: Sequence[Branch]) -> float:
-    """Return a hill's own share of the rows when the first of its children merges."""
-    return _at(children[0].death, levels, own) if children else float(own[-1])
-
-
 def _joins(found: Sequence[Branch]) -> dict[int, float]:
     """Return the level at and below which each hill contains several clusters; -1 if none."""
     by_id = {hill.id: hill for hill in found}
@@ -225,34 +210,27 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
             np.where(levels[hill.id] <= child.death, child.mass, 0) for child in below[hill.id]
         )
         own[hill.id] = np.maximum.accumulate(np.maximum(alone, 0))
-    peaks = [_peak(levels[hill.id], own[hill.id], below[hill.id]) for hill in shown]
-    late = sum(own[hill.id][-1] for hill in shown) - sum(peaks)
     narrowest = max(_narrowest(shown), min(HILLS.roomy, 0.6 * room / len(shown) - HILLS.gap))
-    unit = unit_length(peaks, float(late), room - HILLS.gap * (len(shown) - 1), narrowest)
+    bottoms = sorted(float(values[-1]) for values in own.values())
+    unit = _unit_length(bottoms, room - HILLS.gap * (len(shown) - 1), narrowest)
 
-    def place(hill: Branch, start: float) -> Slot:
-        values = own[hill.id]
-        peak = _peak(levels[hill.id], values, below[hill.id])
-        left = start + unit / 2 * (values[-1] - peak)
-        across = max(narrowest, unit * peak)
-        end, reached, children = left + across, peak, []
+    def place(hill: Branch, left: float) -> Slot:
+        most = float(own[hill.id][-1])
+        width, children = max(narrowest, unit * most), list[Slot]()
+        end = left + width
         for child in below[hill.id]:
-            grown = _at(child.death, levels[hill.id], values)
-            children.append(place(child, end + unit / 2 * (grown - reached) + HILLS.gap))
-            end, reached = children[-1].end, grown
-        end += unit / 2 * (values[-1] - reached)
-        return Slot(hill, tuple(children), levels[hill.id], values, left, across, end, unit)
+            children.append(place(child, end + HILLS.gap))
+            end = children[-1].end
+        part = own[hill.id] / most if most > 0 else np.ones_like(own[hill.id])
+        return Slot(hill, tuple(children), levels[hill.id], part, left, width, end)
 
     return place(shown[0], 0.0)
 
 
-def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
-    """Return the scale, in inches for all rows, at which the slots of hills fill the room."""
-    # A slot is as wide as its share of the rows in `peaks`, but at least `narrowest`. `late` is a
-    # share of the rows outside all slots.
-    shares = sorted(peaks)
+def _unit_length(shares: Sequence[float], room: float, narrowest: float) -> float:
+    """Return the scale, in inches for all rows, at which slots of rising shares fill the room."""
     for n_narrow in range(len(shares) + 1):
-        rest = sum(shares[n_narrow:]) + late
+        rest = sum(shares[n_narrow:])
         unit = max(0.0, room - n_narrow * narrowest) / rest if rest > 0 else 0.0
         if n_narrow == len(shares) or unit * shares[n_narrow] >= narrowest:
             break

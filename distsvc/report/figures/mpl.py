@@ -29,11 +29,9 @@ else:
     class Absent:
         """A placeholder for matplotlib's names if it is not installed."""
 
-    mpl: Any = Absent
-    mdates: Any = Absent
-    Artist = Axes = Axis = Figure = FigureCanvasSVG = Line2D = Circle = FancyBboxPatch = Absent
-    Patch = PathPatch = Rectangle = Path = FuncFormatter = MaxNLocator = Bbox = Absent
-    TransformedBbox = Absent
+    def __getattr__(name: str) -> Any:
+        return Absent
+
 
 __all__ = [
     "HAS_MATPLOTLIB", "Artist", "Axes", "Axis", "Bbox", "Circle", "FancyBboxPatch", "Figure",

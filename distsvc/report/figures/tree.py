@@ -133,20 +133,14 @@ def curve(found: Curve) -> Figure:
     axes.plot(
         x, y, color=drawing.COLOURS[0], linewidth=1.6, marker="o" if few else "", markersize=3.2
     )
+    axes.set_xlim(1 - 0.02 * (end - 1), max(end, 2) * 1.02)
     at = x == chosen
     if at.any():
         left = float(y[at][0])
         reason = one_line(CURVE_WORDS.get(found.by, found.by), 40)
         text = f"{things(chosen, 'cluster')}, {reason}: {percent(left)} left"
-        right = 2 * chosen <= end
         axes.plot(chosen, left, "o", color=drawing.EDGE, markersize=8, zorder=3)
-        axes.axvline(chosen, color=drawing.EDGE, linewidth=1.2, zorder=1)
-        axes.annotate(
-            textwrap.fill(text, 50), (chosen, 1), xycoords=("data", "axes fraction"),
-            xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color=drawing.BOUNDARY_INK, fontsize=9.5,
-        )  # fmt: skip
-    axes.set_xlim(1 - 0.02 * (end - 1), max(end, 2) * 1.02)
+        drawing.mark(axes, chosen, textwrap.fill(text, 50))
     axes.set_ylim(0, max(float(y.max()), 1e-12) * 1.18)
     axes.set_xlabel("clusters")
     axes.set_ylabel("sum of squares within clusters")

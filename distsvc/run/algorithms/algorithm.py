@@ -124,5 +124,10 @@ def kept_rows(algorithm: AlgorithmJob, n_rows: int) -> int:
     return _rows_of(algorithm.sample_ranges(n_rows), n_rows)
 
 
+def rounded(values: np.ndarray) -> list[float]:
+    """Return numbers with six decimals, for the report."""
+    return [round(float(v), 6) for v in values]
+
+
 def _rows_of(ranges: Ranges, n_rows: int) -> int:
     return min(round(n_rows * (ranges[-1][1] - ranges[0][0]) / 2**64), n_rows)

@@ -38,7 +38,7 @@ from distsvc.report.content.model_parts import (
     Term,
     TreePart,
 )
-from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, rounded, sample_rows
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.stream import Memory, Sizes, held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
@@ -165,7 +165,7 @@ def tree_part(
         nodes=[nodes[node] for node in parents],
         curve=Curve(
             clusters=list(range(1, tree.n_leaves + 1)),
-            share=_rounded(share),
+            share=rounded(share),
             chosen=cut.n_clusters,
             by=_chosen_by(engine),
         ),
@@ -196,7 +196,7 @@ def _split(
     gain, heavy = squares[node] - squares[[below, above]].sum(), _heaviest(weights)
     standardised = distances / tree.spreads[node]  # in standard deviations along the normal
     n_shown = PAGE_LIMITS.node_rows
-    x, label = _rounded(standardised[:n_shown]), labels[:n_shown].tolist()
+    x, label = rounded(standardised[:n_shown]), labels[:n_shown].tolist()
     _, relative_height = valley(distances)
     return SplitNode(
         **_node(tree, node, parent),
@@ -243,7 +243,7 @@ def _density(x: np.ndarray) -> Density:
     at = np.linspace(low, high, 81)
     kernels = np.exp(-0.5 * ((at[:, None] - x) / width) ** 2)
     heights = kernels.sum(axis=1) / (len(x) * width * 2.5066283)
-    return Density(x=_rounded(at), y=_rounded(heights))
+    return Density(x=rounded(at), y=rounded(heights))
 
 
 def _combination(weights: np.ndarray, heavy: np.ndarray, columns: Sequence[str]) -> str:
@@ -293,7 +293,3 @@ def _in_units(
 def _exact(value: float) -> str:
     """Return a number with five digits, without an exponent if that is short."""
     return f"{value:.5g}".replace("-", "−")
-
-
-def _rounded(values: np.ndarray) -> list[float]:
-    return [round(float(v), 6) for v in values]

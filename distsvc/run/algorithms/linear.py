@@ -32,7 +32,7 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.learning.preparation import Preparation, prepared
-from distsvc.run.learning.stream import Memory, Sizes, held_sample, whole_sample
+from distsvc.run.learning.stream import Memory, Sizes, held_rows, held_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -88,7 +88,10 @@ class Linear(AlgorithmJob):
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         engine, table = self.engine, run.plan.table
-        Z = source_of(table).sparse_rows(table) if engine.sparse else whole_sample(run)
+        if engine.sparse:
+            Z = source_of(table).sparse_rows(table)
+        else:
+            Z = held_rows(run, dtype="float64")[1]
         engine.fit_rows(Z)
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])

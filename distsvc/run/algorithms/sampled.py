@@ -26,7 +26,7 @@ from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
-from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, held_sample, whole_sample
+from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, held_rows, held_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
@@ -131,7 +131,7 @@ class Sampled(AlgorithmJob):
         return Memory(held_sample(sizes, own) | SCIKIT_LEARN)
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
-        X = whole_sample(run)
+        _, X = held_rows(run, dtype="float64")
         self.engine.fit_sample(X)
         return Result(*self.engine.solved(), rows=len(X))
 

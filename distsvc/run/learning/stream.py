@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -89,13 +89,20 @@ def held_blocks(
     return lambda epoch, some, first: sampling.memory_blocks(rows, keys, some, seed, epoch, first)
 
 
-def held_rows(run: RunDirectory, ranges: Ranges) -> KeyedRows:
-    """Return keys (n,), ascending, and prepared float32 rows (n, d) of the sample in ranges."""
+def held_rows(run: RunDirectory, ranges: Ranges | None = None, dtype: str = "float32") -> KeyedRows:
+    """Return keys (n,), ascending, and prepared rows (n, d) of the sample in ranges, or of all."""
+    preparation, seed = Preparation.read(run), run.plan.seed
     keys = np.concatenate([keys[own] for keys, _, own in _in_ranges(run, ranges)])
     order = np.argsort(keys)
-    # Each part is mapped only while it is copied.
+    # Each part is mapped only while its rows are prepared, piece by piece, and stored only once.
     parts = ((keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges))
-    return keys[order], _in_order(run, parts, order, "float32")
+    pieces = (
+        preparation.learned(X[piece], sampling.rows_of(seed, part[piece]))
+        for part, X in parts
+        for piece in (slice(n, n + BLOCK_ROWS) for n in range(0, len(X), BLOCK_ROWS))
+    )
+    X = np.empty((len(order), preparation.n_learned), dtype)
+    return keys[order], sampling.in_places(X, pieces, order)
 
 
 def keyed_blocks(
@@ -135,18 +142,12 @@ def keyed_blocks(
             yield block
 
 
-def whole_sample(run: RunDirectory) -> np.ndarray:
-    """Return all prepared rows (n, d) of the sample in the order of keys, stored only once."""
-    order = np.argsort(np.concatenate([keys for keys, _ in _parts(run)]))
-    return _in_order(run, _parts(run), order, "float64")
-
-
 SCIKIT_LEARN: Terms = {"scikit-learn": 40 * MB}
 """Memory of the library in a process that imports it."""
 
 
 def held_sample(sizes: Sizes, own: float) -> Terms:
-    """Return the memory of `whole_sample`, and of a learner with `own` bytes."""
+    """Return the memory of the whole sample as float64, and of a learner with `own` bytes."""
     preparing = sizes.part + 2.125 * _block(sizes) + 16 * sizes.sample_rows
     return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
 
@@ -171,29 +172,17 @@ def _block(sizes: Sizes) -> float:
     return float(sizes.row_bytes * min(BLOCK_ROWS, sizes.sample_rows))
 
 
-def _in_order(
-    run: RunDirectory, parts: Iterable[KeyedRows], order: np.ndarray, dtype: str
-) -> np.ndarray:
-    """Return the rows of parts, prepared for learners piece by piece, in the given order (n,)."""
-    preparation = Preparation.read(run)
-    pieces = (
-        preparation.learned(
-            X[n : n + BLOCK_ROWS], sampling.rows_of(run.plan.seed, keys[n : n + BLOCK_ROWS])
-        )
-        for keys, X in parts
-        for n in range(0, len(X), BLOCK_ROWS)
-    )
-    X = np.empty((len(order), preparation.n_learned), dtype)
-    return sampling.in_places(X, pieces, order)
-
-
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
     """Return keys (n,) and raw rows (n, d) of every part of the sample."""
     return (keyed_rows(run, name) for name in parts(run, sampling_phase(run), GATHER))
 
 
-def _in_ranges(run: RunDirectory, ranges: Ranges) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-    """Return keys and raw rows of every part of the sample, and the slice in the ranges."""
+def _in_ranges(
+    run: RunDirectory, ranges: Ranges | None
+) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+    """Return keys and raw rows of every part of the sample, and the slice in the ranges, if any."""
+    if not ranges:
+        return ((keys, X, slice(None)) for keys, X in _parts(run))
     low, high = ranges[0][0], ranges[-1][1]
     return ((keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run))
 

@@ -154,114 +154,102 @@ def ids_of(
         return np.arange(rule.n_clusters, dtype=np.int32), rule.n_clusters
     with steps.progress.phase("match"):
         if not run.has(LINEAGE):
-            _write_lineage(run, rule, survey, config, lineage)
+            Matching(run, rule, survey.n_rows, config).write(lineage)
         found = run.read(LINEAGE)
     return found.arrays["ids"], found.facts["next_id"]
 
 
-def _write_lineage(
-    run: RunDirectory,
-    rule: Rule,
-    survey: Survey,
-    config: ContinuityConfig,
-    lineage: Lineage | None,
-) -> None:
-    """Match the clusters of both rules on rows of the sample."""
-    before = Labeller.read(run, PREVIOUS)
-    ids_before = before.ids.tolist()
-    shared, scores = _in_common(run, rule, survey, PREVIOUS)
-    numbered = partial(match_clusters, ids_before, shared=shared, match=config.min_overlap)
-    found, facts = numbered(before.next_id), Facts()
-    new = np.flatnonzero(found.ids >= before.next_id).tolist()
-    if new and lineage is not None:
-        back = _returned(run, rule, survey, config, lineage, set(ids_before), new)
-        n_new, first = len(new) - len(back), before.next_id
-        try:
-            first = lineage.claim(n_new, first) if n_new else first
-        except OutputPermissionError as error:
-            facts = {UNCLAIMED: str(error)}
-        found = numbered(first, returned=back)
-    facts |= {
-        "next_id": found.next_id,
-        "rows": int(found.overlap.sum()),
-        "moved": found.moved(ids_before),
-        "clusters": [asdict(story) for story in found.stories],
-        "before": ids_before,
-    }
-    arrays = {"ids": found.ids, "overlap": shared.overlap, "scores": scores}
-    run.write(LINEAGE, Result(facts, arrays))
+@dataclass(frozen=True)
+class Matching:
+    """Matches the clusters of a rule with those of earlier models, on rows of the sample."""
 
+    run: RunDirectory
+    rule: Rule
+    n_rows: int  # rows to learn from
+    config: ContinuityConfig
 
-def _returned(
-    run: RunDirectory,
-    rule: Rule,
-    survey: Survey,
-    config: ContinuityConfig,
-    lineage: Lineage,
-    known: set[int],
-    new: Sequence[int],
-) -> dict[int, Return]:
-    """Match `new` clusters with ended ones of earlier runs, the latest first, by label."""
-    found: dict[int, Return] = {}
-    assert lineage.previous is not None
-    for number, (store, _) in enumerate(earlier_runs(lineage.previous, config.memory)):
-        left = [label for label in new if label not in found]
-        if not left:
-            break
-        folder, of = checked_model(store), f"earlier-{number}-"
-        restore_model(read_model(folder), folder, run, of)
-        ids = Labeller.read(run, of).ids.tolist()
-        wanted = set(ids) - known
-        if wanted:
-            shared, _ = _in_common(run, rule, survey, of)
-            within = _within(run, rule, survey, of)
-            found |= match_returned(ids, wanted, left, shared, within, config.min_overlap)
-        known |= set(ids)
-    return found
+    def write(self, lineage: Lineage | None) -> None:
+        """Write the ids of the clusters, and what became of those of the previous run."""
+        before = Labeller.read(self.run, PREVIOUS)
+        ids_before = before.ids.tolist()
+        shared, scores = self._in_common(PREVIOUS)
+        match = self.config.min_overlap
+        numbered = partial(match_clusters, ids_before, shared=shared, match=match)
+        found, facts = numbered(before.next_id), Facts()
+        new = np.flatnonzero(found.ids >= before.next_id).tolist()
+        if new and lineage is not None:
+            back = self._returned(lineage, set(ids_before), new)
+            n_new, first = len(new) - len(back), before.next_id
+            try:
+                first = lineage.claim(n_new, first) if n_new else first
+            except OutputPermissionError as error:
+                facts = {UNCLAIMED: str(error)}
+            found = numbered(first, returned=back)
+        facts |= {
+            "next_id": found.next_id,
+            "rows": int(found.overlap.sum()),
+            "moved": found.moved(ids_before),
+            "clusters": [asdict(story) for story in found.stories],
+            "before": ids_before,
+        }
+        arrays = {"ids": found.ids, "overlap": shared.overlap, "scores": scores}
+        self.run.write(LINEAGE, Result(facts, arrays))
 
+    def _returned(self, lineage: Lineage, known: set[int], new: Sequence[int]) -> dict[int, Return]:
+        """Match `new` clusters with ended ones of earlier runs, the latest first, by label."""
+        found: dict[int, Return] = {}
+        assert lineage.previous is not None
+        for number, (store, _) in enumerate(earlier_runs(lineage.previous, self.config.memory)):
+            left = [label for label in new if label not in found]
+            if not left:
+                break
+            folder, of = checked_model(store), f"earlier-{number}-"
+            restore_model(read_model(folder), folder, self.run, of)
+            ids = Labeller.read(self.run, of).ids.tolist()
+            wanted = set(ids) - known
+            if wanted:
+                shared, within = self._in_common(of)[0], self._within(of)
+                match = self.config.min_overlap
+                found |= match_returned(ids, wanted, left, shared, within, match)
+            known |= set(ids)
+        return found
 
-def _in_common(
-    run: RunDirectory, rule: Rule, survey: Survey, of: str
-) -> tuple[LabelOverlap, np.ndarray]:
-    """Return the overlap of a rule's clusters with an earlier model's, and that model's scores."""
-    before = Labeller.read(run, of)
-    k, k_before = rule.n_clusters, before.rule.n_clusters
-    overlap, inside = (np.zeros((k_before, k), np.int64) for _ in range(2))
-    scores = np.zeros(len(before.score_edges) - 1, np.int64)
-    for own, Z in _prepared(run, survey, of):
-        then = before.rule.label(Z)
-        pairs = then["label"].astype(np.int64) * k + rule.labels(own)
-        for total, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
-            total += np.bincount(of_pairs, minlength=k_before * k).reshape(k_before, k)
-        scores += counts_between(then["score"], before.score_edges)
-    counts = run.read(of + COUNTED).arrays["cluster_counts"]
-    return LabelOverlap(overlap, inside, counts), scores
+    def _in_common(self, of: str) -> tuple[LabelOverlap, np.ndarray]:
+        """Return the overlap of the clusters with an earlier model's, and that model's scores."""
+        before = Labeller.read(self.run, of)
+        k, k_before = self.rule.n_clusters, before.rule.n_clusters
+        overlap, inside = (np.zeros((k_before, k), np.int64) for _ in range(2))
+        scores = np.zeros(len(before.score_edges) - 1, np.int64)
+        for own, Z in self._prepared(of):
+            then = before.rule.label(Z)
+            pairs = then["label"].astype(np.int64) * k + self.rule.labels(own)
+            for total, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
+                total += np.bincount(of_pairs, minlength=k_before * k).reshape(k_before, k)
+            scores += counts_between(then["score"], before.score_edges)
+        counts = self.run.read(of + COUNTED).arrays["cluster_counts"]
+        return LabelOverlap(overlap, inside, counts), scores
 
+    def _within(self, of: str) -> np.ndarray:
+        """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster."""
+        typical = Labeller.read(self.run, of).typical.values
+        low = np.full((self.rule.n_clusters, typical.shape[1]), np.inf)
+        high = -low
+        for own, Z in self._prepared(of):
+            now = self.rule.label(own)
+            for label in np.unique(now["label"]):
+                rows = Z[(now["label"] == label) & ~now["outlier"]]
+                low[label] = np.minimum(low[label], rows.min(axis=0, initial=np.inf))
+                high[label] = np.maximum(high[label], rows.max(axis=0, initial=-np.inf))
+        return rows_in_ranges(low, high, typical)
 
-def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarray:
-    """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster's range."""
-    typical = Labeller.read(run, of).typical.values
-    low = np.full((rule.n_clusters, typical.shape[1]), np.inf)
-    high = -low
-    for own, Z in _prepared(run, survey, of):
-        now = rule.label(own)
-        for label in np.unique(now["label"]):
-            rows = Z[(now["label"] == label) & ~now["outlier"]]
-            low[label] = np.minimum(low[label], rows.min(axis=0, initial=np.inf))
-            high[label] = np.maximum(high[label], rows.max(axis=0, initial=-np.inf))
-    return rows_in_ranges(low, high, typical)
-
-
-def _prepared(
-    run: RunDirectory, survey: Survey, of: str
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield rows of the sample, prepared for the run's rule and an earlier model's, if both fit."""
-    own, other = Preparation.read(run), Preparation.read(run, of + PREPARATION)
-    places = Labeller.read(run, of).places(run.plan.table.columns)
-    for X in raw_sample(run, survey.n_rows, MATCHED_ROWS):
-        Z = own(X), other(np.ascontiguousarray(X[:, places]))
-        usable = np.logical_and(*(_usable(rows) for rows in Z))
-        yield Z[0][usable], Z[1][usable]
+    def _prepared(self, of: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield rows, prepared for the rule and for an earlier model's, if both fit."""
+        own, other = Preparation.read(self.run), Preparation.read(self.run, of + PREPARATION)
+        places = Labeller.read(self.run, of).places(self.run.plan.table.columns)
+        for X in raw_sample(self.run, self.n_rows, MATCHED_ROWS):
+            Z = own(X), other(np.ascontiguousarray(X[:, places]))
+            usable = np.logical_and(*(_usable(rows) for rows in Z))
+            yield Z[0][usable], Z[1][usable]
 
 
 def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:

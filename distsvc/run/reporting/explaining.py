@@ -22,7 +22,7 @@ from distsvc.report.content.parts import (
     TypicalRow,
 )
 from distsvc.report.content.report import Sample
-from distsvc.run.algorithms.algorithm import PilotRows
+from distsvc.run.algorithms.algorithm import PilotRows, rounded
 from distsvc.run.labelling.columns import ExplainedParts
 from distsvc.run.labelling.counts import CountedLevels
 from distsvc.run.labelling.phase import Labelled
@@ -188,8 +188,8 @@ def plane(
         filled=0 if absent is None else int(absent[: len(drawn)][drawn].sum()),
         label=labels[drawn].tolist(),
         outlier=(scores[drawn] < 0.0).tolist(),
-        x=_rounded(x[drawn]),
-        y=_rounded(y[drawn]),
+        x=rounded(x[drawn]),
+        y=rounded(y[drawn]),
     )
 
 
@@ -216,10 +216,6 @@ def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -
     strong = [k for k in most if abs(alike[k]) >= 0.5]
     named = [f"{'−' if alike[k] < 0 else ''}{columns[k]}" for k in strong]
     return f"{name} direction: {', '.join(named)}" if named else f"{name} direction"
-
-
-def _rounded(values: np.ndarray) -> list[float]:
-    return [round(float(v), 6) for v in values]
 
 
 def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:

@@ -114,7 +114,7 @@ def test_hills_are_as_wide_as_their_share_of_the_rows():
     assert root.edges(0.0, 2) == pytest.approx((0, 6))
     half = next(level for level, share in tree["branches"][0]["profile"] if share >= 0.25)
     left, right = root.edges(half, 0)
-    assert (right - left) / unit == pytest.approx(root.own[root.levels == half][0])
+    assert (right - left) / root.width == pytest.approx(root.own[root.levels == half][0])
 
 
 def test_rows_that_join_below_a_valley_widen_the_common_ground():
@@ -126,10 +126,10 @@ def test_rows_that_join_below_a_valley_widen_the_common_ground():
     ]}  # fmt: skip
     root = levels._layout(hills(tree), 5.0)
     unit = 5.0 - levels.HILLS.gap
-    assert root.width == pytest.approx(0.3 * unit)
+    assert root.width == pytest.approx(0.7 * unit)
     assert root.children[0].width == pytest.approx(0.3 * unit)
-    assert root.edges(0.5, 1) == pytest.approx((0.2 * unit, 0.8 * unit + levels.HILLS.gap))
-    assert root.edges(0.25, 1) == pytest.approx((0.1 * unit, 0.9 * unit + levels.HILLS.gap))
+    assert root.edges(0.5, 0) == pytest.approx((0.2 * unit, 0.5 * unit))
+    assert root.edges(0.5, 1) == pytest.approx((0.2 * unit, 5))
     assert root.edges(0.0, 1) == pytest.approx((0, 5))
 
 
