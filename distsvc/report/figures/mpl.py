@@ -20,7 +20,7 @@ if TYPE_CHECKING or HAS_MATPLOTLIB:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Circle, FancyBboxPatch, Patch, PathPatch, Rectangle
+    from matplotlib.patches import Circle, Patch, PathPatch
     from matplotlib.path import Path
     from matplotlib.ticker import FuncFormatter, MaxNLocator
     from matplotlib.transforms import Bbox, TransformedBbox
@@ -34,7 +34,7 @@ else:
 
 
 __all__ = [
-    "HAS_MATPLOTLIB", "Artist", "Axes", "Axis", "Bbox", "Circle", "FancyBboxPatch", "Figure",
-    "FigureCanvasSVG", "FuncFormatter", "Line2D", "MaxNLocator", "Patch", "Path", "PathPatch",
-    "Rectangle", "TransformedBbox", "mdates", "mpl",
+    "HAS_MATPLOTLIB", "Artist", "Axes", "Axis", "Bbox", "Circle", "Figure", "FigureCanvasSVG",
+    "FuncFormatter", "Line2D", "MaxNLocator", "Patch", "Path", "PathPatch", "TransformedBbox",
+    "mdates", "mpl",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ Lengths are inches, and y points down.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,11 +20,9 @@ from distsvc.report.figures.mpl import (
     Axes,
     Bbox,
     Circle,
-    FancyBboxPatch,
     Figure,
     FuncFormatter,
     MaxNLocator,
-    Rectangle,
     TransformedBbox,
 )
 from distsvc.report.formats import compact, one_line, percent, short_name, things
@@ -44,9 +42,7 @@ class TreeLayout:
     panel: float = 0.85  # height of a split's drawing
     badge: float = 0.11  # radius of a split's circle
     line: float = 0.17  # height of a line of text
-    chip_width: float = 0.7  # width of a box for several clusters
     chip: float = 0.27  # height of a cluster's box
-    strip: float = 0.06  # height of the strip of colours below a box for several clusters
     font: float = 9
 
     @property
@@ -102,8 +98,8 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
     for place in places:
         middle, top, node = middles[place.node.id], tops[place.level], place.panel
         if node is None:
-            labels = list(_labels(place.node, by_id))
-            _chip(canvas, place.node, labels, colours, middle, top)
+            n_clusters = _count_leaves(place.node, by_id)
+            _chip(canvas, place.node, n_clusters, colours, middle, top)
             continue
         # A panel is narrower if few leaves are below it.
         across = min(3.0, unit * (place.right - place.left) - 0.14)
@@ -192,21 +188,17 @@ def _tops(places: Sequence[DrawnNode]) -> list[float]:
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):
         split = any(place.panel for place in places if place.level == level)
-        chip = SPLIT_TREE.chip + SPLIT_TREE.strip + 1.4 * SPLIT_TREE.line
+        chip = SPLIT_TREE.chip + 1.4 * SPLIT_TREE.line
         height = SPLIT_TREE.head + SPLIT_TREE.panel + 0.3 if split else chip
         tops.append(tops[-1] + height)
     return tops
 
 
-def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
-    """Return the clusters below a node, from left to right."""
-    waiting = [node]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, LeafNode):
-            yield here.label
-        else:
-            waiting += [by_id[here.above], by_id[here.below]]
+def _count_leaves(node: TreeNode, by_id: Mapping[int, TreeNode]) -> int:
+    """Return the number of clusters below a node."""
+    if isinstance(node, LeafNode):
+        return 1
+    return sum(_count_leaves(by_id[child], by_id) for child in (node.above, node.below))
 
 
 def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
@@ -267,39 +259,22 @@ def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbo
 def _chip(
     canvas: Axes,
     node: TreeNode,
-    labels: Sequence[int],
+    n_clusters: int,
     colours: Mapping[int, str],
     middle: float,
     top: float,
 ) -> None:
-    """Draw a cluster, or a box for several, with its share."""
-    one = isinstance(node, LeafNode)
-    shade = colours.get(labels[0], drawing.GREY) if one else drawing.CARD
-    across = SPLIT_TREE.chip_width * (0.75 if one else 1)
-    left = middle - across / 2
-    size = SPLIT_TREE.font + 1.5 if one else SPLIT_TREE.font - (0.5 if len(labels) < 100 else 2)
-    box = FancyBboxPatch(
-        (left + 0.04, top + 0.04), across - 0.08, SPLIT_TREE.chip - 0.08,
-        boxstyle="round,pad=0.04", facecolor=shade, edgecolor=shade if one else drawing.INK,
-        linewidth=0.8, zorder=2,
-    )  # fmt: skip
-    canvas.add_patch(box)
+    """Draw a cluster, or a box for several, with its share below."""
+    shade, text = drawing.CARD, f"{n_clusters} clusters"
+    if isinstance(node, LeafNode):
+        shade, text = colours.get(node.label, drawing.GREY), str(node.label)
+    edge = drawing.INK if shade == drawing.CARD else shade
     canvas.text(
-        middle, top + SPLIT_TREE.chip / 2, str(labels[0]) if one else f"{len(labels)} clusters",
-        color=drawing.ink_on(shade), fontsize=size, fontweight="bold" if one else "normal",
-        ha="center", va="center_baseline", zorder=3,
+        middle, top + SPLIT_TREE.chip / 2, text, color=drawing.ink_on(shade),
+        fontsize=SPLIT_TREE.font + 1, fontweight="bold", ha="center", va="center_baseline",
+        bbox={"boxstyle": "round,pad=0.4", "facecolor": shade, "edgecolor": edge, "linewidth": 0.8},
     )  # fmt: skip
-    bottom = top + SPLIT_TREE.chip
-    if not one:
-        step = across / len(labels)
-        bottom += SPLIT_TREE.strip
-        for i, label in enumerate(labels):
-            corner = (left + i * step, top + SPLIT_TREE.chip + 0.03)
-            stripe = Rectangle(
-                corner, step, SPLIT_TREE.strip, color=colours.get(label, drawing.GREY), linewidth=0
-            )
-            canvas.add_patch(stripe)
     canvas.text(
-        middle, bottom + SPLIT_TREE.line, percent(node.share), fontsize=SPLIT_TREE.font,
-        ha="center", va="baseline",
+        middle, top + SPLIT_TREE.chip + SPLIT_TREE.line, percent(node.share),
+        fontsize=SPLIT_TREE.font, ha="center", va="baseline",
     )  # fmt: skip

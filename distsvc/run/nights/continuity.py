@@ -154,13 +154,13 @@ def ids_of(
         return np.arange(rule.n_clusters, dtype=np.int32), rule.n_clusters
     with steps.progress.phase("match"):
         if not run.has(LINEAGE):
-            Matching(run, rule, survey.n_rows, config).write(lineage)
+            ClusterMatching(run, rule, survey.n_rows, config).write(lineage)
         found = run.read(LINEAGE)
     return found.arrays["ids"], found.facts["next_id"]
 
 
 @dataclass(frozen=True)
-class Matching:
+class ClusterMatching:
     """Matches the clusters of a rule with those of earlier models, on rows of the sample."""
 
     run: RunDirectory
