@@ -324,27 +324,8 @@ def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array])
         width = len(group) if ndim == 1 else sum(values.shape[1] for values in group)
         part = X[:, k : k + width]
         if ndim == 1:
-            _fill_columns(part, group)
+            for j, column in enumerate(group):
+                part[:, j] = column
         else:
             np.concatenate(group, axis=1, out=part, casting="unsafe")
         k += width
-
-
-def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
-    """Write columns (n,) of one dtype into X (n, d), by tiles of X that stay in the cache.
-
-    Many columns are first copied side by side and then transposed a few rows at a time, since each
-    row of a wide tile is far from the next.
-    """
-    many, kind = len(columns) >= 24, columns[0].dtype
-    rows = 4_096 if many else 8_192
-    # A cache line separates the copies: else the values of a row would compete for a few lines.
-    pitch = min(rows, len(X)) + 64 // kind.itemsize
-    copies = np.empty((len(columns) if many else 0, pitch), kind)
-    for first in range(0, len(X), rows):
-        tile = X[first : first + rows]
-        target = copies[:, : len(tile)].T if many else tile
-        for j, column in enumerate(columns):
-            target[:, j] = column[first : first + rows]
-        for start in range(0, len(tile) if many else 0, 256):
-            tile[start : start + 256] = target[start : start + 256]
