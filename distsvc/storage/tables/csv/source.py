@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -277,22 +276,21 @@ def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
 def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
     """Yield all rows; empty texts are null, and in the columns `codes` also words such as NA."""
     for file in files.each:
-        with _naming_the_value(file, schema):
-            with _reading(file.place, schema) as reader:
-                n_rows = 0
-                for batch in reader:
-                    n_rows += batch.num_rows
-                    for k, field in enumerate(batch.schema):
-                        if pa.types.is_string(field.type):
-                            missing = NO_NUMBER if field.name in codes else pa.array([""])
-                            words = batch.column(k)
-                            words = pc.if_else(pc.is_in(words, missing), _NULL, words)
-                            batch = batch.set_column(k, field, words)
-                    yield batch
-                swallowed = reader.quoted and reader.lines > n_rows + 1
-            error = text.quote_fault(file.place) if swallowed else None
-            if error is not None:
-                raise error
+        with _reading(file.place, schema) as reader:
+            n_rows = 0
+            for batch in reader:
+                n_rows += batch.num_rows
+                for k, field in enumerate(batch.schema):
+                    if pa.types.is_string(field.type):
+                        missing = NO_NUMBER if field.name in codes else pa.array([""])
+                        words = batch.column(k)
+                        words = pc.if_else(pc.is_in(words, missing), _NULL, words)
+                        batch = batch.set_column(k, field, words)
+                yield batch
+            swallowed = reader.quoted and reader.lines > n_rows + 1
+        error = text.quote_fault(file.place) if swallowed else None
+        if error is not None:
+            raise error
 
 
 @contextmanager
@@ -304,34 +302,17 @@ def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reade
     except DataError as error:
         if "CSV" not in str(error):
             raise
-        raise text.parse_error(file, error) from None
-
-
-@contextmanager
-def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
-    """Add column and line of an unusable value to its error, by reading again in order."""
-    try:
-        yield
-    except DataError as error:
-        if "CSV conversion error" not in str(error):
-            raise
-        place = file.place
-        try:
-            with _open(place) as reader:
-                header = reader.schema.names
-            with _open(place, schema, use_threads=False) as reader:
-                deque(reader, maxlen=0)
-        except pa.ArrowInvalid as again:
-            found = _CONVERSION.fullmatch(str(again))
-            if found:
-                column, row = header[int(found["column"])], int(found["line"]) - 2
-                numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
-                odd = text.text_error(place, _words(place, numbers)) if column in numbers else None
-                raise odd or DataError(
-                    f"{place.shown}, line {text.line_of(place, row)}: column {column!r}: "
-                    f"{found['fault']}"
-                ) from None
-        raise
+        found, value = text.parse_error(file, error), _CONVERSION.fullmatch(str(error.__cause__))
+        if found is not error or value is None or schema is None:
+            raise found from None
+        with _open(file) as reader:
+            column = reader.schema.names[int(value["column"])]
+        numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
+        odd = text.text_error(file, _words(file, numbers)) if column in numbers else None
+        line = text.line_of(file, int(value["line"]) - 2)
+        raise odd or DataError(
+            f"{file.shown}, line {line}: column {column!r}: {value['fault']}"
+        ) from None
 
 
 def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
@@ -369,9 +350,7 @@ class _Reader:
 
 
 @contextmanager
-def _open(
-    file: Location, schema: pa.Schema | None = None, use_threads: bool = True
-) -> Iterator[_Reader]:
+def _open(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reader]:
     head = text.head_of(file)
     if text.encoding_of(text.first_line(head.text)):
         raise text.line_encoding_error(file, text.first_line(head.text), 1)
@@ -379,8 +358,9 @@ def _open(
     with file.open(cache="readahead") as handle:
         reader = _Reader(
             pa.CompressedInputStream(handle, "gzip") if head.is_packed else handle,
+            # On several threads, which are no faster, errors would lack the row.
             read_options=csv.ReadOptions(
-                block_size=_BLOCK_BYTES, use_threads=use_threads, skip_rows=head.skip
+                block_size=_BLOCK_BYTES, use_threads=False, skip_rows=head.skip
             ),
             parse_options=csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
