@@ -5,7 +5,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from distsvc.job.config import InputConfig
-from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.blocks import Span, Table
 from distsvc.storage.tables.opening import open_table, read_blocks
 
 STORED = TypeAdapter(Table)
@@ -40,7 +40,9 @@ def opened(path, tmp_path, **fields) -> Table:
 def everything(table, start=0, stop=None, block_rows=1000):
     """All blocks as (rows, X, ids, labels), each in one piece."""
     stop = table.n_rows if stop is None else stop
-    blocks = list(read_blocks(table, start, stop, block_rows, with_ids=True, with_labels=True))
+    blocks = list(
+        read_blocks(table, Span(start, stop, block_rows, with_ids=True, with_labels=True))
+    )
     for block in blocks:
         assert 0 < len(block.rows) <= block_rows
         assert block.rows.dtype == np.int64

@@ -17,6 +17,7 @@ import zarr
 
 from distsvc.errors import DistsvcError
 from distsvc.job.config import InputConfig
+from distsvc.storage.rows.blocks import Span
 from distsvc.storage.tables.opening import check_unchanged, open_table, read_blocks
 
 N_ROWS = 60
@@ -164,7 +165,7 @@ def damaged_input(folder: Path, rng: random.Random) -> Path:
 def read(path: Path, staging: Path) -> int:
     """Read everything that an input has; return the number of rows."""
     table = open_table(InputConfig(path=str(path)), staging)
-    rows = sum(len(b.rows) for b in read_blocks(table, 0, min(table.n_rows, 100_000), 30))
+    rows = sum(len(b.rows) for b in read_blocks(table, Span(0, min(table.n_rows, 100_000), 30)))
     check_unchanged(table)
     return rows
 

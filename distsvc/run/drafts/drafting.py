@@ -25,7 +25,7 @@ from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.plan import with_categories
 from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.process import scratch
-from distsvc.storage.rows.blocks import Block, Table
+from distsvc.storage.rows.blocks import Block, Span, Table
 from distsvc.storage.rows.columns import DATE, DATE_AND_TIME, PLAIN_TEXT, truncated
 from distsvc.storage.rows.features import MOST_LEVELS, Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
@@ -198,7 +198,7 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         table = open_table(job.input, staging, mixed=job.is_mixed)
         n_rows = max(1, min(10_000, 2**24 // max(len(table.columns), 1)))
         table, _ = with_categories(table, [(0, min(n_rows, table.n_rows))])
-        block = next(read_blocks(table, 0, table.n_rows, n_rows))
+        block = next(read_blocks(table, Span(0, table.n_rows, n_rows)))
         _check_usable(job, table, block)
         n_rows = len(block.X)
         labels = [n for n in [*table.stored, *table.left_out] if _are_classes(table, n, n_rows)]

@@ -18,7 +18,7 @@ from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
-from distsvc.storage.rows.blocks import Block, Table
+from distsvc.storage.rows.blocks import Block, Span, Table
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import (
     AS_CODES,
@@ -89,7 +89,7 @@ class Plan:
         table, notes = with_categories(table, cut(job, table), before, meter)
         d = len(table.columns)
         first_rows = max(1, min(1024, LIMITS.max_first_values // d))
-        first = next(read_blocks(table, 0, table.n_rows, first_rows), None)
+        first = next(read_blocks(table, Span(0, table.n_rows, first_rows)), None)
         if first is None:
             raise EmptyInputError(
                 f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
@@ -111,9 +111,9 @@ class Plan:
 
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
         """Yield the blocks of a partition, without the rows that the policy drops."""
-        start, stop = self.partitions[number]
+        span = Span(*self.partitions[number], self.block_rows, **columns)
         shown, features = self.table.shown, self.table.features
-        for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
+        for block in read_blocks(self.table, span):
             yield select_rows(block, usable_rows(block, shown, features, self.missing, self.unit))
 
 

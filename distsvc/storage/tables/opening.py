@@ -253,23 +253,13 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
     raise DataError(f"{table.shown}: column {column!r} has no value in any row")
 
 
-def read_blocks(
-    table: Table,
-    start: int,
-    stop: int,
-    block_rows: int,
-    *,
-    with_ids: bool = False,
-    with_labels: bool = False,
-    with_compared: bool = False,
-) -> Iterator[Block]:
-    """Yield storage rows [start, stop) in order, in blocks of at most `block_rows` of them.
+def read_blocks(table: Table, span: Span) -> Iterator[Block]:
+    """Yield the rows of a span in order, in blocks of at most `span.block_rows` of them.
 
     Rows that ``where`` drops make a block shorter; empty blocks are left out. Memory is one block,
     and the rows that the format decodes in one go. `DataError` if the data is damaged or
     unreadable, and `TemporaryError` if the store does not answer.
     """
-    span = Span(start, stop, block_rows, with_ids, with_labels, with_compared)
     return source_of(table).blocks(table, span)
 
 

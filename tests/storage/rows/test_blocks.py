@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distsvc.storage.rows.blocks import Span
 from distsvc.storage.tables.opening import read_blocks
 from tests.small_tables import LAYOUTS, everything, matrix, opened
 
@@ -40,9 +41,9 @@ def test_blocks_hold_the_rows_of_the_range(layouts, layout, where, cut, block_ro
 def test_ids_and_labels_only_when_asked(layouts):
     folder, _ = layouts["one row group"]
     table = opened(folder, folder, id="row_id", classes="label")
-    (block,) = read_blocks(table, 0, 300, 300)
+    (block,) = read_blocks(table, Span(0, 300, 300))
     assert block.ids is None
     assert block.labels is None
-    (block,) = read_blocks(table, 0, 300, 300, with_labels=True)
+    (block,) = read_blocks(table, Span(0, 300, 300, with_labels=True))
     assert block.ids is None
     assert block.labels.type == pa.string()

@@ -6,6 +6,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from distsvc.storage.rows.blocks import Span
 from distsvc.storage.rows.columns import MAX_COMPARED_COLUMNS
 from distsvc.storage.rows.features import Codes, Numeric
 from distsvc.storage.tables.opening import read_blocks
@@ -54,11 +55,11 @@ def test_blocks_include_compared_columns_on_request(name, tmp_path):
     write(table(), tmp_path / name)
     found = opened(tmp_path / name, tmp_path, exclude=("plan", "news"))
     place = [one.column for one in found.compared].index("plan")
-    blocks = list(read_blocks(found, 0, N, 100, with_compared=True))
+    blocks = list(read_blocks(found, Span(0, N, 100, with_compared=True)))
     codes = np.concatenate([block.compared[:, place] for block in blocks])
     expected = np.array([0.0, 1.0, np.nan])[np.arange(N) % 3]
     np.testing.assert_array_equal(codes, expected)
-    assert next(read_blocks(found, 0, N, 100)).compared is None
+    assert next(read_blocks(found, Span(0, N, 100))).compared is None
 
 
 def test_text_that_is_no_utf8_is_left_out(tmp_path):

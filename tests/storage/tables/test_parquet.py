@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import DataError
+from distsvc.storage.rows.blocks import Span
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.parquet import Parquet
 from tests.small_tables import everything, matrix, opened, sample
@@ -103,7 +104,7 @@ def test_a_damaged_page_is_found_while_reading(tmp_path):
     content[middle : middle + 400] = bytes(400)
     path.write_bytes(content)
     table = opened(path, tmp_path)
-    blocks = read_blocks(table, 0, 5000, 1000)
+    blocks = read_blocks(table, Span(0, 5000, 1000))
     next(blocks)
     with pytest.raises(DataError, match=r"can't read .*t.parquet: "):
         list(blocks)

@@ -11,6 +11,7 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
+from distsvc.storage.rows.blocks import Span
 from distsvc.storage.tables.opening import fingerprint, open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
 
@@ -42,7 +43,7 @@ def test_rows_are_read(tmp_path, name):
     assert table.columns == ("f1", "f2", "f3")
     assert table.layout.format == "svmlight"
     assert table.n_rows == 3
-    [block] = read_blocks(table, 0, 3, 10, with_labels=True)
+    [block] = read_blocks(table, Span(0, 3, 10, with_labels=True))
     np.testing.assert_array_equal(block.X, [[0.5, 0, -2.0], [0, 0, 0], [0, 10.0, 0]])
     assert block.labels.to_pylist() == [1.0, -1.0, 1.0]
     assert source_of(table).sparse_rows(table).nnz == 3
@@ -52,10 +53,10 @@ def test_rows_are_read(tmp_path, name):
 def test_indices_may_start_at_0(tmp_path):
     table = table_at(write(tmp_path / "a.svm", TEXT + b"1 0:7 3:1\n"), tmp_path / "staging")
     assert table.columns == ("f0", "f1", "f2", "f3")
-    [block] = read_blocks(table, 0, 4, 10)
+    [block] = read_blocks(table, Span(0, 4, 10))
     np.testing.assert_array_equal(block.X[[0, 3]], [[0, 0.5, 0, -2.0], [7.0, 0, 0, 1.0]])
     chosen = table_at(tmp_path / "a.svm", tmp_path / "staging", columns=("f3",))
-    assert next(read_blocks(chosen, 0, 4, 10)).X[:, 0].tolist() == [-2.0, 0.0, 0.0, 1.0]
+    assert next(read_blocks(chosen, Span(0, 4, 10))).X[:, 0].tolist() == [-2.0, 0.0, 0.0, 1.0]
 
 
 def test_blocks_are_the_same_rows(tmp_path):
@@ -63,7 +64,7 @@ def test_blocks_are_the_same_rows(tmp_path):
     with open(tmp_path / "x.svm", "wb") as stream:
         dump_svmlight_file(X, np.zeros(500), stream, zero_based=False)
     table = table_at(tmp_path / "x.svm", tmp_path / "staging", columns=("f3", "f1"))
-    found = list(read_blocks(table, 100, 400, 77))
+    found = list(read_blocks(table, Span(100, 400, 77)))
     np.testing.assert_allclose(np.concatenate([b.X for b in found]), X.toarray()[100:400, [2, 0]])
     assert np.concatenate([b.rows for b in found]).tolist() == list(range(100, 400))
     assert source_of(table).sparse_rows(table) is None
@@ -73,7 +74,7 @@ def test_files_of_different_widths_are_one_table(tmp_path):
     write(tmp_path / "a.svm", b"1 1:1\n")
     write(tmp_path / "b.svm", b"1 4:2\n")
     table = table_at(tmp_path / "*.svm", tmp_path / "staging")
-    [block] = read_blocks(table, 0, 2, 10)
+    [block] = read_blocks(table, Span(0, 2, 10))
     np.testing.assert_array_equal(block.X, [[1, 0, 0, 0], [0, 0, 0, 2]])
 
 
