@@ -39,6 +39,22 @@ Batches = Iterator[dict[str, pa.Array]]
 """Consecutive rows as arrays of equal length, by column."""
 
 
+def read_schema(text: str) -> pa.Schema:
+    """Return a schema from its text."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """Return a schema as text: the base64 of its serialised form."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+StoredFeatures = Annotated[
+    tuple[Feature, ...], PlainValidator(restore), PlainSerializer(descriptions)
+]
+StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer(schema_text)]
+
+
 @dataclass(frozen=True)
 class LakeFile:
     """A file in the log of a Delta or Iceberg table."""
@@ -54,7 +70,7 @@ class LakeState:
 
     digest: str  # SHA-256 of the files and the deleted rows
     files: tuple[LakeFile, ...]
-    schema: str  # serialised types of all columns
+    schema: StoredSchema  # types of all columns
     staging: str  # folder with the positions of deleted rows
     by_catalog: bool  # whether a catalog has the settings to open the files
 
@@ -71,22 +87,6 @@ class Layout:
     file_units: tuple[int, ...] = ()  # units of each file
     file_depths: tuple[int, ...] = ()  # leading folders of its name that belong to the given path
     lake: LakeState | None = None
-
-
-def read_schema(text: str) -> pa.Schema:
-    """Return a schema from its text."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
-
-
-def schema_text(schema: pa.Schema) -> str:
-    """Return a schema as text: the base64 of its serialised form."""
-    return base64.b64encode(schema.serialize()).decode()
-
-
-StoredFeatures = Annotated[
-    tuple[Feature, ...], PlainValidator(restore), PlainSerializer(descriptions)
-]
-StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer(schema_text)]
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,9 @@ def plain_values(array: pa.Array) -> pa.Array:
         return array.cast(pa.large_list(kind.value_type))
     if pa.types.is_string_view(kind):  # several functions of pyarrow don't support it
         return array.cast(pa.string())
-    return array.dictionary_decode() if pa.types.is_dictionary(kind) else array
+    if pa.types.is_dictionary(kind):  # Arrow can't decode a dictionary of views
+        return plain_values(array.dictionary).take(array.indices)
+    return array
 
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.rows import Input, Reading, UserData, not_rows_error
-from distsvc.storage.rows.blocks import Block, fill
+from distsvc.storage.rows.blocks import Block, fill, plain_values
 from distsvc.storage.rows.columns import plain_type, truncated
 from distsvc.storage.rows.features import (
     Feature,
@@ -129,6 +129,4 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
         raise DataError(
             f"{NAME}: column {feature.column!r} is {shown}, expected {feature.expected}{hint}"
         )
-    if pa.types.is_dictionary(array.type):  # Arrow can't decode a dictionary of views
-        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(kind))
-    return array.cast(kind) if kind != array.type else array
+    return plain_values(array)

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema, schema_text
+from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table
 from distsvc.storage.rows.columns import Scan, plain_type
 from distsvc.storage.rows.features import is_numeric, is_vector
 from distsvc.storage.rows.numeric_text import is_text
@@ -73,23 +72,35 @@ class Snapshot(Files):
     partitioned_by: tuple[str, ...] = ()
     by_catalog: bool = False  # whether a catalog has the settings to open the files
 
-    def names_in_file(self, schema: pa.Schema, shown: str) -> dict[str, str]:
-        """Return the name in a file of each column of the table, for columns that the file has."""
+    def about(
+        self, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
+    ) -> LakeFile:
+        """Return the facts of a file for workers; add columns of other types to `problems`."""
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
             for one in schema
             if one.metadata and FIELD_ID in one.metadata
         }
         if self.ids and numbered:
-            return {n: numbered[number] for n, number in self.ids.items() if number in numbered}
-        if not self.aliases:
+            held = {n: numbered[number] for n, number in self.ids.items() if number in numbered}
+        elif self.aliases:
+            there = set(schema.names)
+            own = {n: [one for one in names if one in there] for n, names in self.aliases.items()}
+            held = {name: found[0] for name, found in own.items() if found}
+        else:
             raise DataError(
                 f"{shown} does not number its columns, and the table has no mapping of names; "
                 "rewrite the table's files"
             )
-        present = set(schema.names)
-        found = {n: [one for one in names if one in present] for n, names in self.aliases.items()}
-        return {name: own[0] for name, own in found.items() if own}
+        for name, stored in held.items():
+            kind, wanted = plain_type(schema.field(stored).type), self.types[name]
+            if kind != wanted and not any(alike(kind) and alike(wanted) for alike in _ALIKE):
+                problems.setdefault(
+                    name, f"column {name!r} is {kind} in {shown}, expected {wanted} as in the table"
+                )
+        values = {n: part.values.get(n) for n in self.types if n not in held}
+        names = {name: stored for name, stored in held.items() if stored != name}
+        return LakeFile(names, values, part.deleted is not None)
 
 
 class Lake(parquet.Parquet):
@@ -130,7 +141,7 @@ class Lake(parquet.Parquet):
         files, extents, units = [], [], []
         parts = zip(found.parts.values(), found.places, footers, strict=True)
         for part, place, (schema, groups) in parts:
-            files.append(_about(found, part, schema, place.shown, problems))
+            files.append(found.about(part, schema, place.shown, problems))
             rows = parquet.live_rows(groups, _mask(part.deleted, sum(groups)))
             live = [n for n in rows if n]
             extents += live
@@ -145,7 +156,7 @@ class Lake(parquet.Parquet):
             if not staging.has(name := _deleted_name(digest, number)):
                 with staging.created(name) as path:
                     write_arrays(path, {"deleted": places})
-        schema = schema_text(pa.schema(list(found.types.items())))
+        schema = pa.schema(list(found.types.items()))
         return Scan(
             layout=Layout(
                 path=found.address,
@@ -167,7 +178,7 @@ class Lake(parquet.Parquet):
     def content(self, table: Table, piece: parquet.Piece, file: pq.ParquetFile) -> parquet.Content:
         log, kept = table.layout.lake, None
         assert log is not None
-        about, types = log.files[piece.number], _types(log.schema)
+        about, types = log.files[piece.number], {one.name: one.type for one in log.schema}
         held = {field.name: field.type for field in file.schema_arrow}
         own = {n: held[about.names.get(n, n)] for n in types if n not in about.values}
         if about.deleted:
@@ -243,22 +254,6 @@ def _whole(found: Files) -> Iterator[None]:
         ) from error
 
 
-def _about(
-    found: Snapshot, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
-) -> LakeFile:
-    """Return the facts of a file for workers, and add columns of unsuitable types to `problems`."""
-    held = found.names_in_file(schema, shown)
-    values = {n: part.values.get(n) for n in found.types if n not in held}
-    for name, own in held.items():
-        there, kind = plain_type(schema.field(own).type), found.types[name]
-        if there != kind and not any(alike(there) and alike(kind) for alike in _ALIKE):
-            problems.setdefault(
-                name, f"column {name!r} is {there} in {shown}, expected {kind} as in the table"
-            )
-    names = {name: own for name, own in held.items() if own != name}
-    return LakeFile(names, values, part.deleted is not None)
-
-
 def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
     """Return the mask of rows that are not deleted; None for all."""
     if deleted is None:
@@ -272,11 +267,6 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
 
 def _deleted_name(digest: str, number: int) -> str:
     return f"deleted-{digest[:16]}-{number}.npz"
-
-
-@lru_cache(maxsize=8)
-def _types(schema: str) -> dict[str, pa.DataType]:
-    return {field.name: field.type for field in read_schema(schema)}
 
 
 def _scalar(value: str | None, kind: pa.DataType) -> pa.Scalar:
