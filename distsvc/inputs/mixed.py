@@ -49,22 +49,13 @@ def texts_of(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.fill_null(truth, False), pc.utf8_lower(texts), texts)
 
 
-def places(array: pa.Array, known: pa.Array) -> np.ndarray:
-    """Return positions (n,) int64 among k `known` texts (of `texts_of`); k: other, k + 1: null."""
+def places(array: pa.Array, known: Sequence[str]) -> np.ndarray:
+    """Return positions (n,) int64 of categories among k `known` ones; k: other, k + 1: null."""
     encoded = array.dictionary_encode()
-    found = pc.index_in(texts_of(encoded.dictionary), known)
+    found = pc.index_in(texts_of(encoded.dictionary), texts_of(pa.array(known, pa.string())))
     of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)
     indices = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
     return np.append(of_values.astype(np.int64), len(known) + 1)[indices]
-
-
-def codes(places: np.ndarray, n_known: int, has_bucket: bool) -> np.ndarray:
-    """Return the codes (n,) float32 of positions from `places`.
-
-    A null is NaN. An unknown value has the bucket's code, or is NaN if there is no bucket.
-    """
-    bucket = n_known if has_bucket else np.nan
-    return np.array([*range(n_known), bucket, np.nan], np.float32)[places]
 
 
 _NUMBERS = (
@@ -93,10 +84,11 @@ class Levels:
         """The text of each code 0, 1, ..."""
         return (*self.known, bucket_name(self.known)) if self.has_bucket else self.known
 
-    def codes(self, words: pa.Array) -> np.ndarray:
-        """Return the codes (n,) float32 of texts; NaN for null and for values without a code."""
-        found = places(words, texts_of(pa.array(self.known, pa.string())))
-        return codes(found, len(self.known), self.has_bucket)
+    def codes(self, array: pa.Array) -> np.ndarray:
+        """Return the codes (n,) float32 of categories; NaN for null and values without a code."""
+        bucket = len(self.known) if self.has_bucket else np.nan
+        each = np.array([*range(len(self.known)), bucket, np.nan], np.float32)
+        return each[places(array, self.known)]
 
 
 @dataclass(frozen=True)

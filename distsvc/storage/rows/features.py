@@ -337,7 +337,7 @@ class Category(_Categories):
 
     def codes(self, array: pa.Array) -> np.ndarray:
         """Return positions (n,) among the known values; then come the bucket and null."""
-        return mixed.places(array, mixed.texts_of(pa.array(self.known, pa.string())))
+        return mixed.places(array, self.known)
 
 
 class OneHot(Category):
@@ -407,13 +407,13 @@ class Codes(Category):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        return (*self.known, mixed.bucket_name(self.known)) if self.rest else self.known
+        return mixed.Levels(self.known, has_bucket=self.rest > 0.0).texts
 
     def fits_float32(self, kind: str) -> bool:
         return True
 
     def values(self, array: pa.Array) -> np.ndarray:
-        return mixed.codes(self.codes(array), len(self.known), has_bucket=self.rest > 0.0)
+        return mixed.Levels(self.known, has_bucket=self.rest > 0.0).codes(array)
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(X[:, 0] == len(self.known))
