@@ -88,7 +88,13 @@ def _check_whole(place: Location, name: str, array: Array, start: int, stop: int
     codecs = [type(codec).__name__ for codec in array.compressors]
     if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
         return
-    for file in _files(place, name, array, start, stop):
+    first, last = start // array.chunks[0], (stop - 1) // array.chunks[0]
+    pairs = zip(array.shape[1:], array.chunks[1:], strict=True)
+    across = [range(-(-n // size)) for n, size in pairs]
+    for cell in itertools.product(range(first, last + 1), *across):
+        file = place.join(posixpath.join(name, array.metadata.encode_chunk_key(cell)))
+        if not os.path.exists(file.path):
+            continue
         with file.naming_errors(), open(file.path, "rb") as stream:
             header, size = stream.read(_BLOSC.size), os.fstat(stream.fileno()).st_size
         whole = len(header) == _BLOSC.size
@@ -98,17 +104,6 @@ def _check_whole(place: Location, name: str, array: Array, start: int, stop: int
                 f"{file.shown} is truncated: it has {size} bytes, expected at least {expected}; "
                 "write the chunk again"
             )
-
-
-def _files(place: Location, name: str, array: Array, start: int, stop: int) -> Iterator[Location]:
-    """Yield the existing chunk files of an array's rows in a local store."""
-    sizes = array.shards or array.chunks
-    first, last = start // sizes[0], (stop - 1) // sizes[0]
-    across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
-    for cell in itertools.product(range(first, last + 1), *across):
-        file = place.join(posixpath.join(name, array.metadata.encode_chunk_key(cell)))
-        if os.path.exists(file.path):
-            yield file
 
 
 def _stored(array: Array) -> tuple[int, object]:
