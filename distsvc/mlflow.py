@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from distsvc import __version__
 from distsvc.published.run import Run, load
-from distsvc.published.saved_model import Model
+from distsvc.published.saved_model import Model, read_saved_model
 from distsvc.run.model.files import FILES
 from distsvc.storage.places.process import scratch
 
@@ -161,12 +161,12 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Model:
 
     folder = download_artifacts(artifact_uri=model_uri, dst_path=dst_path)
     data = Saved.load(folder).flavors["python_function"]["data"]
-    return Model.read(Path(folder) / data)
+    return read_saved_model(Path(folder) / data)
 
 
 def _load_pyfunc(path: str) -> _Labels:
     """Return the model for `mlflow.pyfunc.load_model`."""
-    return _Labels(Model.read(Path(path)))
+    return _Labels(read_saved_model(Path(path)))
 
 
 class _Labels:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.job.file import parse_job
-from distsvc.published.saved_model import Model
+from distsvc.published.saved_model import Model, read_saved_model
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import ROW_NAME
 from distsvc.run.model.files import FILES, checked_model, read_model
@@ -97,7 +97,7 @@ class Run:
             The model was written by another version.
 
         """
-        return Model.read(self.model_folder)
+        return read_saved_model(self.model_folder)
 
     @cached_property
     def model_folder(self) -> Path:

@@ -94,38 +94,6 @@ class Model:
         names = published_names(type(labeller.rule), self._output)
         self.published = pa.schema([(one.name, one.type) for one in published_columns(names)])
 
-    @classmethod
-    def read(cls, folder: Path) -> Model:
-        """Read the model from a folder with ``model.json`` and its arrays.
-
-        Parameters
-        ----------
-        folder : pathlib.Path
-            The folder, such as ``Run.model_folder``.
-
-        Returns
-        -------
-        Model
-
-        Raises
-        ------
-        DataError
-            The files are damaged.
-        JobFileError
-            They were written by another version.
-
-        Examples
-        --------
-        >>> import distsvc
-        >>> from distsvc.published.saved_model import Model
-        >>> Model.read(distsvc.load("out/moons").model_folder).n_clusters
-        2
-
-        """
-        model = read_model(folder)
-        preparation, labeller, arrays = read_labeller(model, folder)
-        return cls(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
-
     def predict(self, X: UserData) -> Any:
         """Return the labels of raw rows.
 
@@ -329,3 +297,10 @@ class Model:
     def __repr__(self) -> str:
         k, d = self.n_clusters, len(self.columns)
         return f"<distsvc model: {self.algorithm}, {k} cluster{'s' * (k != 1)}, {d} columns>"
+
+
+def read_saved_model(folder: Path) -> Model:
+    """Return the model of a folder such as `Run.model_folder`; errors as in `Run.model`."""
+    model = read_model(folder)
+    preparation, labeller, arrays = read_labeller(model, folder)
+    return Model(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
