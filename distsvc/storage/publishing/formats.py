@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import AliasPath, Field
 
 from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError, one_line
 from distsvc.errors.forms import Form, parsed
@@ -192,16 +193,10 @@ class ParquetLabels:
 GROUP_METADATA = "zarr.json"
 
 
-class GroupAttributes(Form):
-    """The attributes of a published group: the name of its id."""
-
-    id: str
-
-
 class Group(Form):
-    """The used metadata of a published group."""
+    """The used metadata of a published group: the name of its id."""
 
-    attributes: GroupAttributes
+    id: str = Field(validation_alias=AliasPath("attributes", "id"))
 
 
 class ZarrLabels(ParquetLabels):
@@ -257,7 +252,7 @@ class ZarrLabels(ParquetLabels):
         group = parsed(Group, read_json(local(about)), about)
         arrays = {}
         for column in columns:
-            name = PUBLISHED_COLUMNS[0].name if column == group.attributes.id else column
+            name = PUBLISHED_COLUMNS[0].name if column == group.id else column
             arrays[column] = _opened(root + name, files, local)
         shapes = {array.shape for array in arrays.values()}
         if len(shapes) > 1:
