@@ -17,11 +17,10 @@ from distsvc.storage.publishing.manifest import (
     CheckRecord,
     Manifest,
     checked,
-    checked_form,
     listed_file,
     read_manifest,
 )
-from distsvc.storage.publishing.publication import REPLACED, Output
+from distsvc.storage.publishing.publication import Output
 
 
 class HeldRun(BaseModel):
@@ -146,21 +145,15 @@ def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
         raise InputNotFoundError(f"no run is published at {output.shown}")
     with output.locked():
         manifest = read_manifest(output.store)
-        later = _later_nights(output, manifest)
+        later = []
+        for address, run_id, one in successors(output.store.address, manifest):
+            with suppress(DataError, InputNotFoundError, JobFileError, OSError):  # unreadable
+                other = Output(address)
+                is_held = run_id in waiting_at(other)
+                if is_held or other.run_id == run_id:
+                    later.append(LaterNight(one.run_date, address, is_held))
         output.withdraw(manifest)
     return manifest, later
-
-
-def _later_nights(output: Output, manifest: Manifest) -> list[LaterNight]:
-    """Return the nights that continue a run; outputs that can't be read are left out."""
-    nights = []
-    for address, run_id, one in successors(output.store.address, manifest):
-        with suppress(DataError, InputNotFoundError, JobFileError, OSError):
-            other = Output(address)
-            is_held = run_id in waiting_at(other)
-            if is_held or other.run_id == run_id:
-                nights.append(LaterNight(one.run_date, address, is_held))
-    return nights
 
 
 def _replaced(output: Output) -> Manifest:
@@ -168,12 +161,8 @@ def _replaced(output: Output) -> Manifest:
     now = output.run_id
     if not now:
         raise InputNotFoundError(f"no run is published at {output.shown}")
-    found = []
-    for record in output.runs.sizes(REPLACED):
-        with suppress(DataError, JobFileError, OSError):
-            one = checked_form(read_json(output.runs.local(record)), record)
-            if one.run_id != now and all(map(output.store.has, one.lasting)):
-                found.append(one)
+    others = [one for one in output.replaced() if one.run_id != now]
+    found = [one for one in others if all(map(output.store.has, one.lasting))]
     if not found:
         raise InputNotFoundError(
             f"{output.shown} has no earlier result than run {now} to roll back to; to publish "

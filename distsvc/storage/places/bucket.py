@@ -161,6 +161,11 @@ class Bucket:
                 raise
             return there[1]
 
+    def settle(self, names: Collection[str]) -> None:
+        """Do nothing: a bucket loses no bytes with the power, and has no links."""
+
+    refuse_links = settle
+
     @contextmanager
     def lock(self) -> Iterator[bool]:
         yield False

@@ -58,10 +58,9 @@ class FencedError(TemporaryError):
 
 
 class Folder:
-    """A folder of a disk; `Bucket` has the same methods except `settle` and `refuse_links`.
+    """A folder of a disk; `Bucket` has the same methods.
 
-    Buckets need neither: they lose no bytes with the power, and have no links. If the disk does not
-    answer, methods raise `TemporaryError`, and no file counts as missing.
+    If the disk does not answer, methods raise `TemporaryError`, and no file counts as missing.
 
     With a fence, each change is one rename out of the holder's own folder or into it. The rename
     fails once another process has taken over and removed that folder.

@@ -18,7 +18,7 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -108,8 +108,7 @@ class Output:
         `OutputPermissionError` if the folder can't be made or written. If another run holds it,
         `TemporaryError`, or `JobFileError` if that run has another job, unless `overwrite`.
         """
-        if isinstance(self.store, Folder):
-            self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
+        self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
         unfenced = self.store, self.runs
         holding = hold_lease(self.runs, self.shown, job_sha256, overwrite, doing, removes)
         with holding as self._lease:
@@ -138,7 +137,7 @@ class Output:
         name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", arrays.sealed(previous.model_dump()))
-            self._settle([f"{RUNS}/{name}/{CONTINUED}"])
+            self.store.settle([f"{RUNS}/{name}/{CONTINUED}"])
         if workdir is not None:
             self.runs.put(f"{name}/{WORKDIR}", arrays.sealed({"at": store_of(workdir).address}))
         work = self.work(name)
@@ -285,7 +284,7 @@ class Output:
 
     def hold(self, manifest: Manifest) -> list[str]:
         """Store a candidate; return the ids of the oldest ones, which are removed."""
-        self._settle(manifest.lasting)
+        self.store.settle(manifest.lasting)
         record = f"{CANDIDATES}/{manifest.run_id}.json"
         try:
             self.runs.put(record, manifest.content())
@@ -384,8 +383,8 @@ class Output:
         named, found = self._named(replaced=False), set[str]()
         for name in self.kept_works():
             found.update(f"{RUNS}/{name}/{file}" for file in self.work(name).sizes())
-        for record in self.runs.sizes(REPLACED):
-            found.update(filter(self.store.has, self._replaced(record)))
+        for manifest in self.replaced():
+            found.update(filter(self.store.has, manifest.lasting))
         for folder in self._folders():
             found.update(self.store.sizes(folder))
         return sorted(found - named)
@@ -436,11 +435,6 @@ class Output:
         for name in (SUCCESS, *COPIES):
             self.store.remove(name)
 
-    def _settle(self, names: Sequence[str]) -> None:
-        """Flush files to the disk, so that they survive a loss of power."""
-        if isinstance(self.store, Folder):
-            self.store.settle(names)
-
     def _swap(self, manifest: Manifest) -> Manifest:
         """Replace the manifest, once its files are on disk; return it as written."""
         old, replaced = self._found, None
@@ -456,7 +450,7 @@ class Output:
         swapping = False
         try:
             self.store.link(new)
-            self._settle([*manifest.lasting, *new])
+            self.store.settle([*manifest.lasting, *new])
             self._fence.check()
             swapping = True
             mark = self.store.swap(MANIFEST, content, old and old.mark)
@@ -493,19 +487,21 @@ class Output:
         for record in set(self.runs.sizes(REPLACED)) - {but}:
             self.runs.remove(record)
 
-    def _replaced(self, record: str) -> list[str]:
-        """Return the files in the record of a replaced manifest; none if it is damaged."""
-        with suppress(OSError, DataError, JobFileError):
-            return checked_form(arrays.read_json(self.runs.local(record)), record).lasting
-        return []
+    def replaced(self) -> list[Manifest]:
+        """Return the replaced manifests without the damaged ones."""
+        found = []
+        for record in self.runs.sizes(REPLACED):
+            with suppress(OSError, DataError, JobFileError):
+                found.append(checked_form(arrays.read_json(self.runs.local(record)), record))
+        return found
 
     def _named(self, replaced: bool = True) -> set[str]:
         """Return the names of the files in all records, with or without `replaced` ones."""
         found = self.manifest()
         named = {*found.names, *found.lasting} if found else set()
-        for manifest in self.candidates().values():
+        for manifest in (*self.candidates().values(), *(self.replaced() if replaced else ())):
             named.update(manifest.lasting)
-        return named.union(*map(self._replaced, self.runs.sizes(REPLACED) if replaced else ()))
+        return named
 
 
 def check_not_held(output: Output) -> None:
