@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,18 +12,18 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError, one_line
+from distsvc.errors import DataError, JobFileError, TemporaryError, one_line
 from distsvc.errors.extras import required
 from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import bare_text, checked_url, lake_url
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import write_whole
-from distsvc.storage.places.remote import REQUESTS_AT_ONCE, delta_options
+from distsvc.storage.places.remote import delta_options
 from distsvc.storage.publishing.formats import label_parts
 from distsvc.storage.publishing.manifest import REPORT, Manifest
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.publishing.retention import check_folder, outputs_below
+from distsvc.storage.publishing.retention import each_below
 
 TABLE = "nights"
 """The name of the table in a DuckDB file."""
@@ -115,11 +114,7 @@ def export(path: str, to: str) -> ExportedNights:
 
 def _nights(path: str) -> list[_Night]:
     """Return the published nights of the one job below a folder, by date."""
-    check_folder(checked_url(path))
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        found = [night for night in pool.map(_night, outputs_below(path)) if night is not None]
-    if not found:
-        raise InputNotFoundError(f"no run is published in {path}, nor in a folder below")
+    found = each_below(checked_url(path), _night)
     jobs = sorted({night.manifest.job_name for night in found})
     if len(jobs) > 1:
         named = ", ".join(job or "one without a name" for job in jobs)

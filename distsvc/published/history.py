@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
@@ -23,10 +22,9 @@ from distsvc.report.formats import template
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import write_text
-from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.publishing.manifest import PAGE
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.publishing.retention import check_folder, outputs_below
+from distsvc.storage.publishing.retention import each_below
 
 
 def _text(value: float | None, form: str) -> str:
@@ -58,11 +56,7 @@ def history(path: str) -> list[Night]:
     out. `JobFileError` if the folder is too broad, such as a home folder; `InputNotFoundError` if
     no night is below `path`.
     """
-    check_folder(path)
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        nights = [one for one in pool.map(_night, outputs_below(path)) if one is not None]
-    if not nights:
-        raise InputNotFoundError(f"no run was published in {path}, nor in a folder below it")
+    nights = each_below(path, _night)
     return sorted(nights, key=lambda one: (one.job, one.date, one.created, one.output))
 
 

@@ -132,7 +132,7 @@ def test_wrong_targets_and_empty_folders_are_refused(shop, tmp_path):
         with pytest.raises(JobFileError, match="--to: expected a file"):
             export(out, target)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputNotFoundError, match="no run is published in"):
+    with pytest.raises(InputNotFoundError, match="no run was published in"):
         export(str(tmp_path / "empty"), str(tmp_path / "all.parquet"))
     (tmp_path / "text.duckdb").write_text("no database, but a text" * 100)
     with pytest.raises(DataError, match=r"text\.duckdb"):

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.storage.places.folder import HOLDERS, LOCK, RUNS
@@ -27,6 +28,8 @@ from distsvc.storage.publishing.publication import CANDIDATES, Output, check_not
 
 DEEPEST = 4
 """Maximum depth of an output below the given folder, as in ``out/shop/2026/11/20``."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class DatedRun:
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """The content of an output; `odd` is the reason why it can't be read, or ""."""
+class OutputRuns:
+    """The runs at an output; `odd` is the reason why they can't be read, or ""."""
 
     output: Output
     published: DatedRun | None = None
@@ -77,29 +80,17 @@ class _Looked:
         """The published run, or a placeholder without an id."""
         return self.published or DatedRun(self.output.shown, self.output.store.address)
 
-    @property
-    def waits(self) -> str:
-        """The reason to keep the output although nothing is published there, or ""."""
-        if self.odd or self.published:
-            return self.odd
-        if self.held:
-            return f"run {self.held[0].run_id} is held back there"
-        return _goes_on(self.begun[0]) if self.begun else ""
 
+def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
+    """Return the addresses of the outputs that stay, each with the reason.
 
-def reasons_to_keep(
-    runs: Sequence[DatedRun],
-    keep: int,
-    waiting: Sequence[DatedRun] = (),
-    begun: Sequence[DatedRun] = (),
-) -> dict[str, str]:
-    """Return the addresses of the published runs that stay, each with the reason.
-
-    These are the last `keep` runs of every job, and runs with a `begun` run at their output. They
-    are also the previous runs and the references of the last runs, of `begun` runs, and of
-    candidates (`waiting`) at outputs that stay. Earlier predecessors may be removed; otherwise
-    whole lineages would stay.
+    These have one of the last `keep` published runs of every job or a begun run, have nothing but
+    candidates, or can't be read. They also have the previous runs and the references of the last
+    runs, of begun runs, and of candidates at outputs that stay. Earlier predecessors may be
+    removed; otherwise whole lineages would stay.
     """
+    runs = [one.published for one in found if one.published]
+    begun = [run for one in found for run in one.begun]
     because: dict[str, str] = {}
     latest: list[DatedRun] = []
     for job, like in sorted({(one.job, one.like) for one in runs}):
@@ -108,13 +99,18 @@ def reasons_to_keep(
         because |= {one.address: f"it is one of the last {len(last)}{of}" for one in last}
         latest += last
     for one in begun:
-        because.setdefault(one.address, _goes_on(one))
+        because.setdefault(one.address, f"run {one.run_id} was begun there, and can go on")
     leaving = {one.address for one in runs} - set(because)
-    staying = [*latest, *(one for one in waiting if one.address not in leaving), *begun]
+    waiting = [run for one in found for run in one.held if run.address not in leaving]
+    staying = [*latest, *waiting, *begun]
     for one in runs:
         needed = [why for other in staying if (why := other.needs(one))]
         if needed:
             because.setdefault(one.address, needed[0])
+    for at in found:
+        held = f"run {at.held[0].run_id} is held back there" if at.held else ""
+        if why := at.odd or ("" if at.published else held):
+            because.setdefault(at.run.address, why)
     return because
 
 
@@ -127,11 +123,8 @@ def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[s
     runs also have ``because``. Errors as in `check_folder`, and `InputNotFoundError` if no output
     is below `path`.
     """
-    check_folder(path)
-    found = _look(path)
-    if not found:
-        raise InputNotFoundError(f"no run was published in {path}, nor in a folder below it")
-    because = _because(found, keep)
+    found = each_below(path, _runs_at)
+    because = reasons_to_keep(found, keep)
     pairs = sorted(((one.run, one.output) for one in found), key=lambda pair: _age(pair[0]))
     leaving = [pair for pair in pairs if pair[0].address not in because]
     for first in range(0, len(leaving), REQUESTS_AT_ONCE):
@@ -203,8 +196,8 @@ def _removed(
                 stays[run.address] = str(error)
         if dry_run:
             return stays
-        found = {one.output.store.address: one for one in _look(path)}
-        because = _because(list(found.values()), keep)
+        found = {one.output.store.address: one for one in each_below(path, _runs_at)}
+        because = reasons_to_keep(list(found.values()), keep)
         for run, output in leaving:
             now = found[run.address].published if run.address in found else None
             if now is not None and now.run_id != run.run_id:
@@ -223,9 +216,17 @@ def _removed(
     return stays
 
 
-def _look(path: str) -> list[_Looked]:
+def each_below(path: str, look: Callable[[Output], Found | None]) -> list[Found]:
+    """Return what `look` finds at the outputs below a folder, without None.
+
+    Errors as in `check_folder`, and `InputNotFoundError` if nothing is found.
+    """
+    check_folder(path)
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(_looked, outputs_below(path)))
+        found = [one for one in pool.map(look, outputs_below(path)) if one is not None]
+    if not found:
+        raise InputNotFoundError(f"no run was published in {path}, nor in a folder below it")
+    return found
 
 
 def outputs_below(path: str, depth: int = 0) -> list[Output]:
@@ -237,7 +238,7 @@ def outputs_below(path: str, depth: int = 0) -> list[Output]:
     return found + [output for several in below for output in several]
 
 
-def _looked(output: Output) -> _Looked:
+def _runs_at(output: Output) -> OutputRuns:
     begun, manifest = tuple(_begun(output, run_id) for run_id in output.kept_works()), None
     try:
         with suppress(InputNotFoundError):
@@ -245,9 +246,10 @@ def _looked(output: Output) -> _Looked:
         published = _dated(output, manifest) if manifest else None
         held = tuple(_dated(output, one) for one in output.candidates().values())
     except (DataError, JobFileError) as error:
-        return _Looked(output, begun=begun, odd=str(error))
+        return OutputRuns(output, begun=begun, odd=str(error))
     over = manifest.works if manifest else ()  # a run killed after its commit leaves its work
-    return _Looked(output, published, held, tuple(one for one in begun if one.run_id not in over))
+    begun = tuple(one for one in begun if one.run_id not in over)
+    return OutputRuns(output, published, held, begun)
 
 
 def _begun(output: Output, run_id: str) -> DatedRun:
@@ -257,15 +259,6 @@ def _begun(output: Output, run_id: str) -> DatedRun:
         previous = output.continued_by(run_id)
         before = _names(previous, previous.address if previous else "")
     return DatedRun(output.shown, output.store.address, run_id, before=before)
-
-
-def _because(found: Sequence[_Looked], keep: int) -> dict[str, str]:
-    """Return the addresses of the outputs that stay, each with the reason."""
-    runs = [one.published for one in found if one.published]
-    waiting = [run for one in found for run in one.held]
-    begun = [run for one in found for run in one.begun]
-    stays = {one.run.address: one.waits for one in found if one.waits}
-    return stays | reasons_to_keep(runs, keep, waiting, begun)
 
 
 def _dated(output: Output, manifest: Manifest) -> DatedRun:
@@ -297,10 +290,6 @@ def _address(path: str) -> str:
 
 def _age(run: DatedRun) -> tuple[str, str, str]:
     return run.date, run.created, run.address
-
-
-def _goes_on(run: DatedRun) -> str:
-    return f"run {run.run_id} was begun there, and can go on"
 
 
 def _clear(output: Output, run_id: str) -> None:

@@ -15,7 +15,13 @@ from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError, Tempo
 from distsvc.published import republish
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest
 from distsvc.storage.publishing.publication import Output, collect
-from distsvc.storage.publishing.retention import DatedRun, check_folder, reasons_to_keep, retain
+from distsvc.storage.publishing.retention import (
+    DatedRun,
+    OutputRuns,
+    check_folder,
+    reasons_to_keep,
+    retain,
+)
 from tests.storage.written_runs import (
     Crash,
     crashing,
@@ -332,7 +338,7 @@ def test_any_history(history, keep):
         )
         for number, (day, before) in enumerate(history)
     ]
-    kept = reasons_to_keep(runs, keep)
+    kept = reasons_to_keep([OutputRuns(None, one) for one in runs], keep)
     latest = [one for one in runs if kept.get(one.address, "").startswith("it is one of")]
     assert len(latest) == min(keep, len(runs))
     others = [one for one in runs if one not in latest]
