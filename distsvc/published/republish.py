@@ -47,7 +47,7 @@ def candidates(output: Output) -> list[HeldRun]:
     """Return the candidates at an output, the oldest first; `DataError` for a damaged manifest."""
     found = []
     for one in waiting_at(output).values():
-        page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).lasting}"
+        page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).stored}"
         found.append(HeldRun.model_validate(dict(one) | {"failed": one.failed, "page": page}))
     return sorted(found, key=lambda one: (one.created, one.run_id))
 
@@ -79,7 +79,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     """Return the page and the report of a candidate, with a warning if checks failed."""
     place = output.store
-    path = place.local(listed_file(place, manifest, REPORT).lasting)
+    path = place.local(listed_file(place, manifest, REPORT).stored)
     report = Report.parsed(read_json(path), str(path))
     expected, found = (sorted({check.name for check in one.failed}) for one in (report, manifest))
     if expected != found:
@@ -162,7 +162,7 @@ def _replaced(output: Output) -> Manifest:
     if not now:
         raise InputNotFoundError(f"no run is published at {output.shown}")
     others = [one for one in output.replaced() if one.run_id != now]
-    found = [one for one in others if all(map(output.store.has, one.lasting))]
+    found = [one for one in others if all(map(output.store.has, one.stored))]
     if not found:
         raise InputNotFoundError(
             f"{output.shown} has no earlier result than run {now} to roll back to; to publish "

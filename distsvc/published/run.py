@@ -119,7 +119,7 @@ class Run:
                 f"{self.path} has labels in Zarr, expected Parquet; labels() reads both"
             )
         replaced = bool(files) and not self._store.has(files[0].file)
-        names = [one.lasting if replaced else one.file for one in files]
+        names = [one.stored if replaced else one.file for one in files]
         return [f"{self._store.address}/{name}" for name in names]
 
     def labels(

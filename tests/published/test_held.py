@@ -99,7 +99,7 @@ def quick(monkeypatch):
     """Draw no page: page and report of a candidate are its mark."""
 
     def overridden(output, manifest):
-        mark = (output.store.root / manifest.files[0].lasting).read_text().split()[0]
+        mark = (output.store.root / manifest.files[0].stored).read_text().split()[0]
         return {name: f"{mark} {name}" for name in ("report.html", "report.json")}
 
     monkeypatch.setattr(republish, "_overridden", overridden)
@@ -172,7 +172,7 @@ def test_a_published_candidate_is_replaced_like_any_run(tmp_path, quick):
 
 def check_whole(out, manifest):
     for file in manifest.files:
-        assert (out / file.lasting).stat().st_size == file.bytes
+        assert (out / file.stored).stat().st_size == file.bytes
 
 
 def test_a_crash_at_any_step_keeps_the_newest_candidates(tmp_path, quick, monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Self
 
@@ -16,7 +15,6 @@ from distsvc.storage.places.arrays import file_facts, json_bytes, parse_json
 from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import RUNS
 from distsvc.storage.places.store import Store
-from distsvc.storage.tables.files import SUCCESS
 
 MANIFEST = "manifest.json"
 PAGE, REPORT = COPIES = "report.html", "report.json"
@@ -55,10 +53,10 @@ class Listed(Form):
 class ListedFile(Listed):
     """A published file."""
 
-    # `file` is its path, below the manifest's folder, while its run is published. `stored` is its
-    # path even if the run is replaced or a candidate; manifests of version 0.1.0 lack this.
+    # Paths below the manifest's folder: `file` while the run is published, and `stored` also if it
+    # is replaced or a candidate.
     file: Annotated[str, AfterValidator(_plain_path)]
-    stored: Annotated[str, AfterValidator(_plain_path)] | None = None
+    stored: Annotated[str, AfterValidator(_plain_path)]
     rows: Size | None = None  # if it has labels
     bytes: Size
     sha256: Sha256
@@ -67,11 +65,6 @@ class ListedFile(Listed):
     def name(self) -> str:
         """The file's own name, such as ``report.json``."""
         return PurePosixPath(self.file).name
-
-    @property
-    def lasting(self) -> str:
-        """The path that stays valid when another run is published."""
-        return self.stored or self.file
 
 
 class Continued(Listed):
@@ -169,19 +162,14 @@ class Manifest(Listed):
         return [check for check in self.checks if check.state == "failed"]
 
     @property
-    def names(self) -> list[str]:
-        """The paths of the published files, as `_own_names` gives them."""
-        return _own_names(file.file for file in self.files)
-
-    @property
-    def lasting(self) -> list[str]:
-        """The paths that stay valid when another run is published, as `_own_names` gives them."""
-        return _own_names(file.lasting for file in self.files)
+    def stored(self) -> list[str]:
+        """The paths that stay valid when another run is published."""
+        return [file.stored for file in self.files]
 
     @property
     def works(self) -> set[str]:
         """Ids of this run, and of all runs whose folders in `STORED` contain its files."""
-        parts = [PurePosixPath(name).parts for name in self.lasting if name.startswith(STORED)]
+        parts = [PurePosixPath(name).parts for name in self.stored if name.startswith(STORED)]
         return {self.run_id, *(part[2] for part in parts)}
 
     def dumped(self) -> dict[str, JsonValue]:
@@ -228,24 +216,12 @@ def listed_file(store: Store, manifest: Manifest, name: str) -> ListedFile:
     return found[0]
 
 
-def _own_names(names: Iterable[str]) -> list[str]:
-    """Return the paths of a run's own files, without copies and records."""
-    return [
-        name
-        for name in names
-        if (RUNS not in PurePosixPath(name).parts or name.startswith(f"{STORED}/"))
-        and name not in (MANIFEST, SUCCESS, *COPIES)
-    ]
-
-
 def checked(store: Store, file: ListedFile) -> Path:
     """Return the path of a listed file after comparing its size and SHA-256.
 
     `DataError` if it does not exist, lies outside of the folder, or has other content.
     """
-    name = file.file
-    if file.stored and not os.path.exists(store.local(name)):  # of a candidate or a replaced run
-        name = file.stored
+    name = file.file if os.path.exists(store.local(file.file)) else file.stored
     where = f"{store.address}/{name}"
     try:
         path = store.local(name)

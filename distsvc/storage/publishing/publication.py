@@ -268,10 +268,8 @@ class Output:
         if again:
             own, files = self.new_name(manifest.run_id), []
             for one in manifest.files:
-                kind, _, rest = one.file.split("/", 2) if one.stored else ("", "", "")
-                files.append(
-                    one.model_copy(update={"file": f"{kind}/{own}/{rest}"} if kind else {})
-                )
+                kind, _, rest = one.file.split("/", 2)
+                files.append(one.model_copy(update={"file": f"{kind}/{own}/{rest}"}))
             manifest = manifest.model_copy(update={"files": files})
         published = self._swap(manifest)
         try:
@@ -284,7 +282,7 @@ class Output:
 
     def hold(self, manifest: Manifest) -> list[str]:
         """Store a candidate; return the ids of the oldest ones, which are removed."""
-        self.store.settle(manifest.lasting)
+        self.store.settle(manifest.stored)
         record = f"{CANDIDATES}/{manifest.run_id}.json"
         try:
             self.runs.put(record, manifest.content())
@@ -384,7 +382,7 @@ class Output:
         for name in self.kept_works():
             found.update(f"{RUNS}/{name}/{file}" for file in self.work(name).sizes())
         for manifest in self.replaced():
-            found.update(filter(self.store.has, manifest.lasting))
+            found.update(filter(self.store.has, manifest.stored))
         for folder in self._folders():
             found.update(self.store.sizes(folder))
         return sorted(found - named)
@@ -444,13 +442,12 @@ class Output:
             replaced = f"{REPLACED}/{hashlib.sha256(old.content).hexdigest()[:32]}.json"
             self.runs.put(replaced, old.content)
         manifest = manifest.model_copy(update={"write_id": secrets.token_hex(8)})
-        content, there = manifest.content(), before.names if before else []
-        new = {one.file: one.stored for one in manifest.files if one.stored}
-        new = {name: stored for name, stored in new.items() if name not in there}
+        content, there = manifest.content(), {one.file for one in before.files} if before else ()
+        new = {one.file: one.stored for one in manifest.files if one.file not in there}
         swapping = False
         try:
             self.store.link(new)
-            self.store.settle([*manifest.lasting, *new])
+            self.store.settle([*manifest.stored, *new])
             self._fence.check()
             swapping = True
             mark = self.store.swap(MANIFEST, content, old and old.mark)
@@ -498,9 +495,9 @@ class Output:
     def _named(self, replaced: bool = True) -> set[str]:
         """Return the names of the files in all records, with or without `replaced` ones."""
         found = self.manifest()
-        named = {*found.names, *found.lasting} if found else set()
+        named = {name for one in (found.files if found else ()) for name in (one.file, one.stored)}
         for manifest in (*self.candidates().values(), *(self.replaced() if replaced else ())):
-            named.update(manifest.lasting)
+            named.update(manifest.stored)
         return named
 
 

@@ -11,7 +11,8 @@ from distsvc.storage.publishing.manifest import checked, listed_file, read_manif
 
 CONTENT = b"what is published"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-FILE = {"file": "model/model.json", "bytes": len(CONTENT), "sha256": SHA256}
+FILE = {"file": "model/model.json", "stored": "model/model.json"}
+FILE |= {"bytes": len(CONTENT), "sha256": SHA256}
 MANIFEST = {
     "format": 2,
     "run_id": "ab12",
@@ -63,7 +64,7 @@ def test_a_file_in_the_folder_of_its_run(tmp_path):
         ({"files": [FILE, FILE]}, "files: expected every file once, found 'model/model.json'"),
         ({"files": [FILE | {"bytes": 1.0}]}, "files.0.bytes: expected a valid integer, found 1.0"),
         ({"files": [FILE | {"sha256": SHA256.upper()}]}, "files.0.sha256: expected"),
-        ({"files": [{"file": "a"}]}, r"files.0.bytes is missing \(and 1 more\)"),
+        ({"files": [{"file": "a"}]}, r"files.0.stored is missing \(and 2 more\)"),
         *(
             ({"files": [FILE | {"file": file}]}, "files.0.file: expected a ")
             for file in ("/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/", "", ".", "a\0", 3)
