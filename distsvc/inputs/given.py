@@ -73,7 +73,10 @@ class Tables(Input):
                 number_types(known, self.asked.name, self.names)
             if self.ends is not None:
                 self.ends.add_batch(batch)
-            yield matrix(batch, self.dtype)
+            X = np.empty((batch.num_rows, batch.num_columns), self.dtype)
+            for k, column in enumerate(batch.columns):
+                X[:, k] = numbers(column)
+            yield X
 
     def _readers(self) -> Iterator[pa.RecordBatchReader]:
         if self.once and self._begun:
@@ -173,7 +176,7 @@ def number_types(
         kind = field.type
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             kinds.append(np.dtype(kind.to_pandas_dtype()))
-        elif pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        elif is_numeric(kind) or pa.types.is_null(kind):
             kinds.append(np.dtype(np.float64))
         else:
             raise UnusableRowsError(
@@ -183,20 +186,19 @@ def number_types(
     return kinds
 
 
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return True if float64 can hold an Arrow type: numbers, decimals, booleans."""
+    types = pa.types
+    tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
+    return any(test(kind) for test in tests)
+
+
 def numbers(array: pa.Array) -> np.ndarray:
     """Return a column of numbers, booleans or decimals as an array (n,); null is NaN."""
     kind = array.type
     if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         array = array.cast(pa.float64(), safe=False)
     return array.to_numpy(zero_copy_only=False)
-
-
-def matrix(batch: pa.RecordBatch, dtype: np.dtype) -> np.ndarray:
-    """Return the rows of a record batch of numbers as an array (n, d)."""
-    X = np.empty((batch.num_rows, batch.num_columns), dtype)
-    for k, column in enumerate(batch.columns):
-        X[:, k] = numbers(column)
-    return X
 
 
 class ArrayRows(Input):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.given import numbers, rows_of
+from distsvc.inputs.given import is_numeric, numbers, rows_of
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
@@ -56,12 +56,6 @@ def places(array: pa.Array, known: Sequence[str]) -> np.ndarray:
     of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)
     indices = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
     return np.append(of_values.astype(np.int64), len(known) + 1)[indices]
-
-
-_NUMBERS = (
-    pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
-    pa.types.is_null,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -141,7 +135,7 @@ def mixed_rows(
             rows[:, k] = of.codes(words)
         elif is_text:
             raise UnusableRowsError(f"X: column {shown} holds text, expected numbers, as in fit")
-        elif not any(test(column.type) for test in _NUMBERS):
+        elif not (is_numeric(column.type) or pa.types.is_null(column.type)):
             raise UnusableRowsError(
                 f"X: column {shown} has the type {column.type}, expected numbers, booleans or "
                 "text: leave the column out, or convert it to numbers"

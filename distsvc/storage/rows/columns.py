@@ -13,6 +13,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
+from distsvc.inputs.given import is_numeric
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout, Table
 from distsvc.storage.rows.features import (
@@ -23,7 +24,6 @@ from distsvc.storage.rows.features import (
     Uncounted,
     is_category,
     is_default,
-    is_numeric,
     is_usable,
     is_vector,
     names_of,

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from distsvc.errors.forms import Form
 from distsvc.inputs import mixed
-from distsvc.inputs.given import numbers
+from distsvc.inputs.given import is_numeric, numbers
 from distsvc.inputs.mixed import BUCKET as BUCKET
 from distsvc.inputs.mixed import MOST_LEVELS as MOST_LEVELS
 from distsvc.storage.rows.numeric_text import is_text, trimmed
@@ -463,13 +463,6 @@ Description = str | Annotated[Described, Field(discriminator="kind")]
 """A feature in JSON: its fields, or the column's name of a plain number."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
-
-
-def is_numeric(kind: pa.DataType) -> bool:
-    """Return True if float64 can hold an Arrow type: numbers, decimals, booleans."""
-    types = pa.types
-    tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
-    return any(test(kind) for test in tests)
 
 
 def is_vector(kind: pa.DataType) -> bool:

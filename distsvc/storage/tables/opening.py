@@ -17,6 +17,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from distsvc.errors import DataError, EmptyInputError, InputNotFoundError, JobFileError
+from distsvc.inputs.given import is_numeric
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location, check_versions, version_of
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
@@ -214,7 +215,7 @@ def _features(
             if width > features.MAX_WIDTH:
                 raise columns.too_many_columns(table.shown, width)
             found.append(features.Vector(column=name, width=width, log=name in logs))
-        elif features.is_numeric(kind):
+        elif is_numeric(kind):
             found.append(features.Log(column=name) if name in logs else features.Numeric(name))
         elif is_text(kind):
             found.append(features.TextNumber(column=name))
@@ -228,7 +229,7 @@ def _check_logs(logs: Sequence[str], scan: columns.Scan, chosen: Sequence[str]) 
     """Raise `JobFileError` if ``preprocess.log`` names no numeric feature."""
     for name in logs:
         kind = scan.types.get(name)
-        fits = kind is not None and (features.is_numeric(kind) or features.is_vector(kind))
+        fits = kind is not None and (is_numeric(kind) or features.is_vector(kind))
         if fits and name in chosen:
             continue
         found = f", which is {scan.shown[name]}" if name in scan.shown else ""

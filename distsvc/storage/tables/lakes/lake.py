@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, EmptyInputError, JobFileError
+from distsvc.inputs.given import is_numeric
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location, Versions
@@ -29,7 +30,7 @@ from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table
 from distsvc.storage.rows.columns import Scan, plain_type
-from distsvc.storage.rows.features import is_numeric, is_vector
+from distsvc.storage.rows.features import is_vector
 from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables import parquet
