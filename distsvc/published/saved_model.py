@@ -21,7 +21,6 @@ from distsvc.run.model.files import ModelFile, read_labeller, read_model
 from distsvc.run.work.plan import choose_block_rows
 from distsvc.storage.publishing.formats import published_columns
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.rows.usable import select_rows, usable_rows
@@ -280,19 +279,6 @@ class Model:
         Z = self._preparation(block.X)
         check_rows(Z, block, rows.shown, self._numbers)
         return Z
-
-    def _repr_html_(self) -> str:
-        """Return a description with clusters, columns and parameters, for a notebook."""
-        from distsvc.report.formats import template
-
-        about = {
-            "algorithm": self.algorithm,
-            "clusters": truncated([str(one) for one in self.ids.tolist()]) or "none",
-            "columns": truncated(self.columns),
-            "id": self.id or "number of the row",
-            "missing values": self._missing,
-        }
-        return template("notebook_model.html").render(about=about, parameters=self.parameters)
 
     def __repr__(self) -> str:
         k, d = self.n_clusters, len(self.columns)
