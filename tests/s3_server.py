@@ -56,9 +56,9 @@ def reached(url):
 
 def forget_stores():
     """Drop what this process keeps of stores, which may be gone."""
-    from distsvc.storage.places import bucket
+    from distsvc.storage.places import store
 
-    bucket._opened.cache_clear()
+    store._opened.cache_clear()
     if "s3fs" in sys.modules:
         sys.modules["s3fs"].S3FileSystem.clear_instance_cache()
 

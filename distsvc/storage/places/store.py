@@ -1,20 +1,222 @@
-"""Stores of files: a folder of a disk, or a prefix of a bucket.
+"""Stores of files: a folder of a disk (`Folder`), or a prefix of a bucket.
 
 Names are paths below the store, with ``/``. A file is written once, whole or not at all. The few
 files that change (a manifest, the record of a holder) are replaced in one step by `Folder.swap`.
+
+A bucket has no locks and no renaming. A commit needs only conditional writes: an object is written
+whole or not at all, and only if it does not exist yet or has a certain ETag. Files that never
+change are cached in a folder of this process.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TypeAlias
+import shutil
+import weakref
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from distsvc.errors import JobFileError
-from distsvc.errors.urls import bare_url
-from distsvc.storage.places.arrays import file_facts
-from distsvc.storage.places.bucket import SCHEME, Bucket
-from distsvc.storage.places.folder import Folder
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors.extras import required
+from distsvc.errors.faults import classify_error
+from distsvc.errors.urls import bare_url, checked_url
+from distsvc.storage.places.arrays import MOST_JSON, file_facts, make_folder, write_whole
+from distsvc.storage.places.folder import NO_FENCE, ChangedError, Fence, Folder
+from distsvc.storage.places.process import new_scratch
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE, obstore_options
+
+SCHEME = "s3"
+"""The only supported kind of bucket; Google's has no conditions on ETags for a safe commit."""
+
+REMOVED_RECORD = b"{}\n"
+"""The content that marks an object as removed, since stores can't remove on a condition."""
+
+
+class Bucket:
+    """A prefix of a bucket, with the methods of `distsvc.storage.places.folder.Folder`.
+
+    Files that must not be lost are changed by conditional requests; before any other change, the
+    lease is checked. There is no lock, and a lease holder has no folder of its own. `JobFileError`
+    if the URL carries credentials or names no bucket, or obstore is not installed.
+    """
+
+    def __init__(self, url: str, fence: Fence = NO_FENCE):
+        self._fence = fence
+        scheme, _, rest = checked_url(url).partition("://")
+        bucket, _, prefix = rest.partition("/")
+        if not bucket or "?" in rest:
+            raise JobFileError(f"expected {scheme}://bucket/prefix, found {url!r}")
+        self._root = f"{scheme}://{bucket}"
+        self._opened = _opened(self._root)
+        self._store = self._opened.store
+        self._prefix = "/".join(part for part in prefix.split("/") if part)
+
+    @property
+    def address(self) -> str:
+        return f"{self._root}/{self._prefix}" if self._prefix else self._root
+
+    def below(self, name: str) -> Bucket:
+        return Bucket(f"{self.address}/{name}", self._fence)
+
+    def fenced(self, fence: Fence) -> Bucket:
+        return Bucket(self.address, fence)
+
+    def begin_holding(self, token: str) -> None:
+        return
+
+    end_others = end_holding = begin_holding
+
+    def has(self, name: str) -> bool:
+        with suppress(InputNotFoundError), self._asking(name):
+            return self._cached(name).is_file() or bool(self._store.head(self._key(name)))
+        return False
+
+    def sizes(self, name: str = "") -> dict[str, int]:
+        with self._asking(name):
+            found = [meta for chunk in self._store.list(self._key(name)) for meta in chunk]
+        start = len(self._prefix) + 1 if self._prefix else 0
+        return dict(sorted((meta["path"][start:], meta["size"]) for meta in found))
+
+    def folders(self, name: str = "") -> list[str]:
+        with self._asking(name):
+            found = self._store.list_with_delimiter(self._key(name))["common_prefixes"]
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+
+    def local(self, name: str) -> Path:
+        path = self._cached(name)
+        if not path.exists():
+            with suppress(InputNotFoundError), self._asking(name):
+                chunks = self._store.get(self._key(name)).stream(8 * 2**20)
+                make_folder(path.parent)
+                write_whole(path, lambda stream: [stream.write(chunk) for chunk in chunks])
+        return path
+
+    @contextmanager
+    def created(self, name: str, again: bool = True) -> Iterator[Path]:
+        path = self._cached(name)
+        make_folder(path.parent)
+        yield path
+        with self._asking(name, write=True):
+            self._store.put(self._key(name), path)
+        if not again:
+            path.unlink()
+
+    def put(self, name: str, content: bytes) -> None:
+        with self._asking(name, write=True):
+            self._store.put(self._key(name), content)
+
+    def link(self, names: Mapping[str, str]) -> None:
+        unfenced, pairs = Bucket(self.address), list(names.items())
+
+        def copy(pair: tuple[str, str]) -> None:
+            with unfenced._asking(pair[0], write=True):
+                self._store.copy(self._key(pair[1]), self._key(pair[0]))
+
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            for first in range(0, len(pairs), 4 * REQUESTS_AT_ONCE):
+                self._fence.check()
+                list(pool.map(copy, pairs[first : first + 4 * REQUESTS_AT_ONCE]))
+
+    def remove(self, name: str, mark: str | None = None) -> bool:
+        if mark is not None:
+            with suppress(ChangedError):
+                return bool(self.swap(name, REMOVED_RECORD, mark))
+        elif self.has(name):
+            return self._delete(name, [name])
+        return False
+
+    def clear(self, name: str, known: Collection[str] = ()) -> None:
+        names = [found for found in self.sizes(name) if found not in known]
+        if names:
+            self._delete(name, names)
+
+    def _delete(self, name: str, names: list[str]) -> bool:
+        """Remove objects, and their cached copies; errors name `name`."""
+        with self._asking(name, write=True):
+            self._store.delete([self._key(found) for found in names])
+        for found in names:
+            self._cached(found).unlink(missing_ok=True)
+        return True
+
+    def current(self, name: str) -> tuple[bytes, str] | None:
+        try:
+            with self._asking(name):
+                found = self._store.get(self._key(name))
+                if found.meta["size"] > MOST_JSON:
+                    raise DataError(f"{self.address}/{name} has more than {MOST_JSON:,} bytes")
+                return bytes(found.bytes()), str(found.meta["e_tag"])
+        except InputNotFoundError:
+            return None
+
+    def swap(self, name: str, content: bytes, mark: str | None) -> str:
+        mode: Any = "create" if mark is None else {"e_tag": mark}
+        try:
+            with self._asking(name, write=True):
+                put = self._store.put(self._key(name), content, mode=mode)
+                return str(put["e_tag"])
+        except DistsvcError:
+            # The store may have written it and lost the answer: no other writer has this content.
+            there = self.current(name)
+            if there is None or there[0] != content:
+                raise
+            return there[1]
+
+    def settle(self, names: Collection[str]) -> None:
+        """Do nothing: a bucket loses no bytes with the power, and has no links."""
+
+    refuse_links = settle
+
+    @contextmanager
+    def lock(self) -> Iterator[bool]:
+        yield False
+
+    def _key(self, name: str) -> str:
+        return "/".join(part for part in (self._prefix, name) if part)
+
+    def _cached(self, name: str) -> Path:
+        return self._opened.cache / self._key(name)
+
+    @contextmanager
+    def _asking(self, name: str, write: bool = False) -> Iterator[None]:
+        """Turn the errors of the store into errors of distsvc."""
+        where = f"{self.address}/{name}"
+        if write:
+            self._fence.check()
+        try:
+            yield
+        except DistsvcError:
+            raise
+        except Exception as error:
+            if write and type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
+                raise ChangedError(f"{where} was changed by another process") from None
+            reading, writing = (None, where) if write else (where, None)
+            raise classify_error(error, reading=reading, writing=writing) or error from None
+
+
+class _Opened:
+    """A bucket's store, and this process's folder for cached objects."""
+
+    def __init__(self, store: Any):
+        self.store = store
+        self.cache = new_scratch("bucket")
+        weakref.finalize(self, shutil.rmtree, self.cache, ignore_errors=True)
+
+
+@lru_cache(maxsize=8)
+def _opened(root: str) -> _Opened:
+    """Open a bucket once per process; errors as in `Bucket`."""
+    store = required("obstore.store", "s3", root)
+    try:
+        return _Opened(store.from_url(root, **obstore_options(root)))
+    except Exception as error:  # about the settings, such as missing credentials
+        raise classify_error(error, writing=root) or JobFileError(
+            f"can't open {root}: {error}"
+        ) from None
+
 
 Store: TypeAlias = Folder | Bucket
 """A folder of files, on a disk or in a bucket; `Folder` documents the methods of both."""

@@ -12,9 +12,8 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import file_facts, json_bytes, parse_json
-from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import RUNS
-from distsvc.storage.places.store import Store
+from distsvc.storage.places.store import REMOVED_RECORD, Store
 
 MANIFEST = "manifest.json"
 PAGE, REPORT = COPIES = "report.html", "report.json"

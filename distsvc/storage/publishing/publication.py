@@ -34,11 +34,10 @@ from distsvc.errors import (
 from distsvc.errors.forms import parsed
 from distsvc.errors.urls import lake_url
 from distsvc.storage.places import arrays
-from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import NO_FENCE, RUNS, ChangedError, Fence, FencedError, Folder
 from distsvc.storage.places.lease import Holder, State, hold_lease, is_gone, read_holder
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.places.store import REMOVED_RECORD, Store, store_of
 from distsvc.storage.publishing.manifest import (
     COPIES,
     MANIFEST,

@@ -16,7 +16,8 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
-from distsvc.storage.places import bucket, lease, remote
+from distsvc.storage.places import lease, remote
+from distsvc.storage.places import store as stores
 from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.folder import ChangedError
 from distsvc.storage.places.store import store_of
@@ -163,10 +164,10 @@ def test_without_credentials(store, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
-    bucket._opened.cache_clear()
+    stores._opened.cache_clear()
     with pytest.raises(OutputPermissionError, match="no credentials; credentials come"):
         store_of(f"s3://{BUCKET}/out")
-    bucket._opened.cache_clear()
+    stores._opened.cache_clear()
 
 
 def test_a_store_that_is_away(store, monkeypatch):
