@@ -228,10 +228,7 @@ def _open(place: Location) -> Array | Group:
     """Open an array or a group without consolidated metadata, which may be stale."""
     import zarr  # a slow import
 
-    node = zarr.open(place.zarr_store(), mode="r")
-    if not _is_group(node) or node.metadata.consolidated_metadata is None:
-        return node
-    return zarr.open_group(place.zarr_store(), mode="r", use_consolidated=False)
+    return zarr.open(place.zarr_store(), mode="r", use_consolidated=False)
 
 
 def _has_metadata(place: Location) -> bool:
