@@ -118,14 +118,10 @@ class _File(NamedTuple):
 
     place: Location
     types: pa.Schema
-    first: pa.RecordBatch | None
+    first: pa.RecordBatch
 
     def kind(self, name: str) -> pa.DataType:
         return self.types.field(name).type
-
-    def text(self, name: str) -> pa.Array:
-        """Return the first values of a column as written."""
-        return self.first[name] if self.first is not None else pa.array([], pa.string())
 
 
 class _Files(NamedTuple):
@@ -189,7 +185,7 @@ class _Files(NamedTuple):
             own = self.having(name)
             if any(pa.types.is_binary(one.kind(name)) for one in own):
                 continue
-            texts = pa.chunked_array([one.text(name) for one in own], pa.string())
+            texts = pa.chunked_array([one.first[name] for one in own], pa.string())
             if len(own) == len(self.each) and 1 < pc.count_distinct(texts).as_py() <= MOST_LEVELS:
                 found.append(name)
             if len(found) == MAX_COMPARED_COLUMNS:
@@ -200,14 +196,14 @@ class _Files(NamedTuple):
         """Return True if a column has numbers that Python would write otherwise, such as 007."""
         numeric = pa.types.is_integer, pa.types.is_floating
         files = [one for one in self.having(name) if any(of(one.kind(name)) for of in numeric)]
-        return not all(text.are_plain_integers(one.text(name)) for one in files)
+        return not all(text.are_plain_integers(one.first[name]) for one in files)
 
     def _check_text(self, features: set[str], others: set[str], named: set[str]) -> None:
         """Refuse text that is mostly numbers or not UTF-8, and points that separate thousands."""
         for one in self.each:
             found = {}
             for name in [name for name in one.types.names if name in features | others]:
-                values, kind = one.text(name), one.kind(name)
+                values, kind = one.first[name], one.kind(name)
                 if pa.types.is_binary(kind):
                     if name in named:
                         raise text.encoding_error(one.place)
@@ -225,8 +221,8 @@ class _Files(NamedTuple):
         return [one for one in self.each if name in one.types.names]
 
     def _all(self, name: str, condition: Callable[[pa.Array], bool]) -> bool:
-        known = [one for one in self.having(name) if one.first is not None]
-        return bool(known) and all(condition(one.text(name)) for one in known)
+        known = [one.first[name] for one in self.having(name) if len(one.first)]
+        return bool(known) and all(map(condition, known))
 
 
 def _is_large(values: pa.Array) -> bool:
@@ -244,12 +240,10 @@ def _looked_at(place: Location, used: Collection[str] | None) -> _File:
     types = pa.schema([field for field in types if field.name in names])
     as_text = {f.name: f.type if pa.types.is_binary(f.type) else pa.string() for f in types}
     with _reading(place, pa.schema(as_text)) as reader:
-        first = next(iter(reader), None)
-    hexadecimal = {}
-    if first is not None:
-        integers = (field.name for field in types if pa.types.is_integer(field.type))
-        found = (n for n in integers if pc.any(matches(first[n], "(?i)^[+-]?0x")).as_py())
-        hexadecimal = dict.fromkeys(found, pa.string())  # Arrow reads 0x1f in the first rows only
+        first = next(iter(reader), pa.RecordBatch.from_pylist([], reader.schema))
+    integers = (field.name for field in types if pa.types.is_integer(field.type))
+    found = (n for n in integers if pc.any(matches(first[n], "(?i)^[+-]?0x")).as_py())
+    hexadecimal = dict.fromkeys(found, pa.string())  # Arrow reads 0x1f in the first rows only
     return _File(place, _with_types(types, hexadecimal), first)
 
 
