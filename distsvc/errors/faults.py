@@ -127,10 +127,9 @@ def classify_error(
                 "out of memory; smaller cluster.block_rows or cluster.partition_rows need less"
             )
     of_system = next((one for one in chain if isinstance(one, OSError)), None)
-    if of_system is not None and isinstance(error, _DEFECTS):
-        return None
     if of_system is not None:
-        return _of_system(of_system, name, reading is not None, writing is not None)
+        is_defect = isinstance(error, _DEFECTS)
+        return None if is_defect else _of_system(of_system, name, bool(reading), bool(writing))
     if reading is not None and (
         isinstance(error, (ValueError, EOFError))
         or "ArrowException" in {kind.__name__ for kind in type(error).__mro__}

@@ -41,7 +41,21 @@ class Delta(lake.Lake):
     title = "Delta Lake"
 
     def found(self, location: Location) -> lake.Snapshot:
-        table = _opened(location)
+        check_extra("deltalake", "delta", location.shown)
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        version = lake.asked_state(location, "version")
+        uri = location.path if location.is_local else location.lake.path
+        options = None if location.is_local else delta_options(uri)
+        try:
+            table = DeltaTable(uri, version, storage_options=options)
+        except TableNotFoundError:
+            is_there = location.is_local and location.info()
+            why = "is not a Delta table: it has no log" if is_there else "does not exist"
+            raise InputNotFoundError(f"{location.shown} {why}") from None
+        except Exception as error:
+            raise _known(error, location, "log") from error
         with _reading(location, "log"):
             asked = set(table.protocol().reader_features or ())
         if asked - _FEATURES:
@@ -52,24 +66,6 @@ class Delta(lake.Lake):
             )
         with _reading(location, "log"):
             return _snapshot(location.pinned(f"version={table.version()}"), table)
-
-
-def _opened(location: Location) -> DeltaTable:
-    check_extra("deltalake", "delta", location.shown)
-    from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
-
-    version = lake.asked_state(location, "version")
-    uri = location.path if location.is_local else location.lake.path
-    options = None if location.is_local else delta_options(uri)
-    try:
-        return DeltaTable(uri, version, storage_options=options)
-    except TableNotFoundError:
-        is_there = location.is_local and location.info()
-        why = "is not a Delta table: it has no log" if is_there else "does not exist"
-        raise InputNotFoundError(f"{location.shown} {why}") from None
-    except Exception as error:
-        raise _known(error, location, "log") from error
 
 
 @contextmanager
