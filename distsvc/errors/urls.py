@@ -54,31 +54,29 @@ def lake_url(url: str) -> LakeUrl:
     return LakeUrl(found[1], found[2], found[3] or "") if found else LakeUrl("", url, "")
 
 
-def links(url: str) -> list[str]:
-    """Return the links of a chained URL, separated by ``::`` before a protocol."""
-    return re.split(r"::(?=[\w+.-]+(?:://|::|$))", url)
-
-
 def checked_url(url: str) -> str:
-    """Return a path or URL, chained or not, if it carries no user, password or query.
+    """Return a path or URL if it carries no user, password or query.
 
     Otherwise `JobFileError` shows none of them and names the setting to use instead.
     """
     path = lake_url(url).path
-    for link in links(path):
-        if bare_url(link) != link:
-            protocol = link.partition("://")[0]
-            other = f"FSSPEC_{protocol.upper()}='{{\"username\": ...}}' in the environment"
-            raise JobFileError(
-                f"{bare_url(path)}: expected a URL without user, password and query, since URLs "
-                f"are written to logs and manifests; use {_SETTINGS.get(protocol, other)}"
-            )
+    if bare_url(path) != path:
+        protocol = re.findall(r"([\w+.-]+)://", path)[-1]  # of the last link of a chained URL
+        other = f"FSSPEC_{protocol.upper()}='{{\"username\": ...}}' in the environment"
+        raise JobFileError(
+            f"{bare_url(path)}: expected a URL without user, password and query, since URLs "
+            f"are written to logs and manifests; use {_SETTINGS.get(protocol, other)}"
+        )
     return url
 
 
 def bare_url(url: str) -> str:
-    """Return a path or URL, chained or not, without users, passwords and queries."""
-    return "::".join(map(_bare_link, links(url)))
+    """Return a path or URL without users, passwords and queries."""
+    if "://" not in url:
+        return url
+    url = _BROKEN_USER.sub("", _USER.sub("", url))
+    found = (_HTTP_QUERY if re.search("https?://", url) else _OTHER_QUERY).search(url)
+    return url[: found.start(1)] if found else url
 
 
 def bare_text(text: str) -> str:
@@ -96,12 +94,3 @@ def local_file(name: str, path: str) -> Path:
     if "://" in path:
         raise JobFileError(f"{name}: expected a file of this machine, found {bare_url(path)}")
     return Path(path)
-
-
-def _bare_link(link: str) -> str:
-    protocol, separator, _ = link.partition("://")
-    if not separator:
-        return link
-    link = _BROKEN_USER.sub("", _USER.sub("", link))
-    found = (_HTTP_QUERY if protocol in ("http", "https") else _OTHER_QUERY).search(link)
-    return link[: found.start(1)] if found else link

@@ -27,7 +27,7 @@ from openlineage.client.uuid import generate_new_uuid
 
 from distsvc import __version__
 from distsvc.errors.faults import named
-from distsvc.errors.urls import lake_url, links
+from distsvc.errors.urls import lake_url
 from distsvc.job.config import Job
 from distsvc.monitoring.outcome import RunOutcome
 
@@ -113,21 +113,20 @@ class Events:
 
 def dataset_name(path: str) -> tuple[str, str]:
     """Return namespace and name of a dataset by OpenLineage's rules."""
-    # A glob is named by its folder, a chained URL by its last link, and a table of a lake by its
-    # folder, or by its name in the catalog.
+    # A glob is named by its folder, and a table of a lake by its folder, or by its name in the
+    # catalog.
     lake = lake_url(path)
     if lake.kind == "iceberg" and not lake.path.endswith(".metadata.json"):
         catalog, _, name = lake.path.partition("/")
         return f"iceberg://{catalog}", name
     if lake.kind:
         return dataset_name(lake.path.rpartition("/metadata/")[0] or lake.path)
-    url = links(path)[-1]
-    parts = urlsplit(url) if "://" in url else None
+    parts = urlsplit(path) if "://" in path else None
     if parts is None or parts.scheme in ("file", "local"):
-        local = os.path.abspath(url.partition("://")[2] if parts else url)
+        local = os.path.abspath(path.partition("://")[2] if parts else path)
         return "file", _GLOB.sub("", local) or "/"
     scheme = _SCHEMES.get(parts.scheme, parts.scheme)
-    rest = url.partition("://")[2].partition("/")[2]  # urlsplit would end the path at a ?
+    rest = path.partition("://")[2].partition("/")[2]  # urlsplit would end the path at a ?
     name = _GLOB.sub("", f"/{rest}").rstrip("/")
     return f"{scheme}://{parts.netloc}", (
         name.lstrip("/") if scheme in ("s3", "gs") else name

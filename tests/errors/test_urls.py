@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import JobFileError
-from distsvc.errors.urls import bare_text, bare_url, checked_url, lake_url, links
+from distsvc.errors.urls import bare_text, bare_url, checked_url, lake_url
 from tests.small_runs import forget
 
 CARRYING = {
@@ -93,5 +93,4 @@ def test_parts_of_urls():
     assert lake_url("delta://t?version=3").around("u") == "delta://u?version=3"
     assert lake_url("iceberg://shop.t?snapshot=7") == ("iceberg", "shop.t", "snapshot=7")
     assert lake_url("/a/b?version=3") == ("", "/a/b?version=3", "")
-    assert links("zip://a.csv::file:///c.zip") == ["zip://a.csv", "file:///c.zip"]
     assert bare_url("/a@b/c?d=e") == "/a@b/c?d=e"

@@ -294,8 +294,6 @@ def test_nothing_is_sent_unless_it_is_configured(published, monkeypatch, variabl
         ("s3a://bucket/a/*.parquet", ("s3://bucket", "a")),
         ("s3://bucket", ("s3://bucket", "/")),
         ("gcs://bucket/a", ("gs://bucket", "a")),
-        ("simplecache::s3://bucket/a", ("s3://bucket", "a")),
-        ("zip://*.csv::file:///data/a.zip", ("file", "/data/a.zip")),
         ("https://host:8080/a/b.csv", ("https://host:8080", "/a/b.csv")),
         ("hdfs://name:8020/a/b", ("hdfs://name:8020", "/a/b")),
         ("delta://s3://bucket/lake/t?version=3", ("s3://bucket", "lake/t")),
