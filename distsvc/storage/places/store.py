@@ -10,13 +10,13 @@ change are cached in a folder of this process.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
-import weakref
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -51,8 +51,7 @@ class Bucket:
         if not bucket or "?" in rest:
             raise JobFileError(f"expected {scheme}://bucket/prefix, found {url!r}")
         self._root = f"{scheme}://{bucket}"
-        self._opened = _opened(self._root)
-        self._store = self._opened.store
+        self._store, self._cache = _opened(self._root)
         self._prefix = "/".join(part for part in prefix.split("/") if part)
 
     @property
@@ -178,7 +177,7 @@ class Bucket:
         return "/".join(part for part in (self._prefix, name) if part)
 
     def _cached(self, name: str) -> Path:
-        return self._opened.cache / self._key(name)
+        return self._cache / self._key(name)
 
     @contextmanager
     def _asking(self, name: str, write: bool = False) -> Iterator[None]:
@@ -197,25 +196,19 @@ class Bucket:
             raise classify_error(error, reading=reading, writing=writing) or error from None
 
 
-class _Opened:
-    """A bucket's store, and this process's folder for cached objects."""
-
-    def __init__(self, store: Any):
-        self.store = store
-        self.cache = new_scratch("bucket")
-        weakref.finalize(self, shutil.rmtree, self.cache, ignore_errors=True)
-
-
-@lru_cache(maxsize=8)
-def _opened(root: str) -> _Opened:
-    """Open a bucket once per process; errors as in `Bucket`."""
-    store = required("obstore.store", "s3", root)
+@cache
+def _opened(root: str) -> tuple[Any, Path]:
+    """Open a bucket once per process, with a folder for cached objects; errors as in `Bucket`."""
+    stores = required("obstore.store", "s3", root)
     try:
-        return _Opened(store.from_url(root, **obstore_options(root)))
+        store = stores.from_url(root, **obstore_options(root))
     except Exception as error:  # about the settings, such as missing credentials
         raise classify_error(error, writing=root) or JobFileError(
             f"can't open {root}: {error}"
         ) from None
+    folder = new_scratch("bucket")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return store, folder
 
 
 Store: TypeAlias = Folder | Bucket
