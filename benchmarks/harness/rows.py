@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.storage.places.arrays import make_folder, write_text, write_whole
+from distsvc.storage.places.arrays import make_folder, write_content, write_whole
 
 Row = dict[str, Any]
 """One row of a tidy table, value by column: what CSV and Parquet hold, text, numbers or None."""
@@ -35,7 +35,7 @@ def write_csv(path: Path, rows: Sequence[Row], about: Row) -> None:
     for row in rows:
         writer.writerow({key: shown(value, 6) for key, value in (about | row).items()})
     make_folder(path.parent)
-    write_text(path, text.getvalue())
+    write_content(path, text.getvalue())
     print(f"-> {path}\n", flush=True)
 
 

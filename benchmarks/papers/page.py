@@ -27,7 +27,7 @@ from benchmarks.papers.report import (
 from benchmarks.papers.suites import BSGD_SETS, IMDH_SETS, IMDH_SYSTEMS
 from benchmarks.papers.tables import PROTOCOLS
 from distsvc.errors import InputNotFoundError
-from distsvc.storage.places.arrays import write_text
+from distsvc.storage.places.arrays import write_content
 
 PAPER_SYSTEMS = IMDH_SYSTEMS[:6]
 Items = list[PaperTable | Drawing]
@@ -61,9 +61,9 @@ def write_report(out: Path, note: str = "") -> list[Path]:
     written = []
     for name, part in parts.items():
         written.append(out / f"{name}.md")
-        write_text(written[-1], markdown(part))
+        write_content(written[-1], markdown(part))
     written.append(out / "report.html")
-    write_text(written[-1], render_evaluation(parts, PROTOCOLS))
+    write_content(written[-1], render_evaluation(parts, PROTOCOLS))
     return written
 
 

@@ -16,7 +16,7 @@ from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
-from distsvc.storage.places.arrays import make_folder, write_text, write_whole
+from distsvc.storage.places.arrays import make_folder, write_content, write_whole
 
 JOBS: dict[str, Section] = {
     "rings": {"gamma": 24.0, "nu": 0.03, "budget": 200},
@@ -93,7 +93,7 @@ def run_demo(folder: Path, progress: Progress) -> dict[str, Report]:
         if not table.exists():
             write_whole(table, partial(pq.write_table, make_table(name)))
         path = folder / "jobs" / f"{name}.toml"
-        write_text(path, tomli_w.dumps(demo_job(name, str(folder))))
+        write_content(path, tomli_w.dumps(demo_job(name, str(folder))))
         job = load_job(path)
         reports[name] = run_job(job, start=Start(overwrite=True), command=f"distsvc run {path}")
         progress.event("demo", job=name, clusters=len(reports[name].clusters))

@@ -21,7 +21,7 @@ from distsvc.report.figures import nights as figures
 from distsvc.report.formats import template
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
-from distsvc.storage.places.arrays import write_text
+from distsvc.storage.places.arrays import write_content
 from distsvc.storage.publishing.manifest import PAGE
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import each_below
@@ -123,7 +123,7 @@ def write_page(nights: list[Night], path: str) -> None:
         page = os.path.relpath(Path(night.output).absolute() / PAGE, file.parent)
         has_page = night.run_id and "://" not in night.output
         links.append(quote(page.replace(os.sep, "/")) if has_page else "")
-    write_text(file, render_history(nights, links))
+    write_content(file, render_history(nights, links))
 
 
 def history_lines(nights: list[Night]) -> list[str]:

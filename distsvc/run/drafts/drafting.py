@@ -23,7 +23,7 @@ from distsvc.run.fitting import sentinels_of
 from distsvc.run.learning.survey import too_few_rows
 from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.plan import with_categories
-from distsvc.storage.places.arrays import write_text
+from distsvc.storage.places.arrays import write_content
 from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Span, Table
 from distsvc.storage.rows.columns import DATE, DATE_AND_TIME, PLAIN_TEXT, truncated
@@ -47,7 +47,7 @@ def write_draft(path: str, to: str, exclude: Sequence[str]) -> None:
     file = local_file("--out", to)
     if file.exists():
         raise JobFileError(f"{to} already exists: remove it, or give another name by --out")
-    write_text(file, draft(path, to, exclude))
+    write_content(file, draft(path, to, exclude))
 
 
 def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:

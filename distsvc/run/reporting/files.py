@@ -47,13 +47,7 @@ from distsvc.run.reporting.explaining import explanation_parts, labelled_pilot
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.workers.lean import skip_docstrings
-from distsvc.storage.places.arrays import (
-    json_bytes,
-    read_json,
-    write_content,
-    write_json,
-    write_text,
-)
+from distsvc.storage.places.arrays import json_bytes, read_json, write_content, write_json
 from distsvc.storage.publishing.formats import output_format, parquet_bytes
 from distsvc.storage.publishing.manifest import PAGE, REPORT, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
@@ -92,7 +86,7 @@ def write_report(
         if not is_installed("matplotlib"):
             progress.event("page without figures")
         with place.created(PAGE) as path:
-            write_text(path, page_of(report.with_phases(progress.phases)))
+            write_content(path, page_of(report.with_phases(progress.phases)))
     report = report.with_phases(progress.phases)
     with place.created(REPORT) as path:
         write_json(path, report.model_dump())

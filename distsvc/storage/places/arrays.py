@@ -70,14 +70,10 @@ def make_folder(path: Path, private: bool = False) -> None:
         path.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text as UTF-8, with a question mark for each character that UTF-8 can't represent."""
-    write_content(path, text.encode("utf-8", errors="replace"))
-
-
-def write_content(path: Path, content: bytes) -> None:
-    """Write bytes; errors as in `writing`."""
-    write_whole(path, lambda stream: stream.write(content))
+def write_content(path: Path, content: bytes | str) -> None:
+    """Write bytes, or a text as UTF-8 (with ? for lone surrogates); errors as in `writing`."""
+    written = content.encode(errors="replace") if isinstance(content, str) else content
+    write_whole(path, lambda stream: stream.write(written))
 
 
 def write_json(path: Path, content: object) -> None:

@@ -339,10 +339,7 @@ class Output:
                 new_file = f"report/{own}/{name}"
                 old = listed_file(self.store, manifest, name).file if name in names else new_file
                 with self.store.created(f"{folder}/{name}") as path:
-                    if isinstance(content, bytes):
-                        arrays.write_content(path, content)
-                    else:
-                        arrays.write_text(path, content)
+                    arrays.write_content(path, content)
                     new = {"file": new_file, "stored": f"{folder}/{name}"}
                     files[old] = ListedFile.model_validate(new | arrays.file_facts(path))
             yield manifest.model_copy(update={"files": list(files.values())})

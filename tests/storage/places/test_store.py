@@ -18,7 +18,7 @@ from distsvc.errors import (
 )
 from distsvc.storage.places import lease, remote
 from distsvc.storage.places import store as stores
-from distsvc.storage.places.arrays import write_text
+from distsvc.storage.places.arrays import write_content
 from distsvc.storage.places.folder import ChangedError
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.publication import Output, collect
@@ -47,7 +47,7 @@ def place(request, tmp_path, prefix):
 
 def write(place, name, text, **options):
     with place.created(name, **options) as path:
-        write_text(path, text)
+        write_content(path, text)
 
 
 def test_created_files_exist(place):
