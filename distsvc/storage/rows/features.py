@@ -329,11 +329,12 @@ class Category(_Categories):
         return self
 
     def fits_float32(self, kind: str) -> bool:
-        return self.one_hot
+        return self.one_hot or self.nominal
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
         """Return the mask (n,) bool of rows in the bucket, from the columns X (n, len(names))."""
-        raise NotImplementedError
+        unknown = self.values(pa.array([mixed.bucket_name(self.known)]))
+        return np.asarray((unknown.reshape(1, -1) == X).all(axis=1))
 
     def codes(self, array: pa.Array) -> np.ndarray:
         """Return positions (n,) among the known values; then come the bucket and null."""
@@ -355,9 +356,6 @@ class OneHot(Category):
         k = len(self.names)
         rows = np.vstack([np.eye(k, dtype=np.float32), np.full((1, k), np.nan, np.float32)])
         return rows[self.codes(array)]
-
-    def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(X[:, -1] == 1.0)
 
 
 class Frequency(Category):
@@ -391,9 +389,6 @@ class Frequency(Category):
     def values(self, array: pa.Array) -> np.ndarray:
         return np.append(np.log([*self.shares, self.rare]), np.nan)[self.codes(array)]
 
-    def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(X[:, 0] == np.log(self.rare))
-
 
 class Codes(Category):
     """One column of codes, for learners that model categories themselves.
@@ -409,14 +404,8 @@ class Codes(Category):
     def levels(self) -> tuple[str, ...]:
         return mixed.Levels(self.known, has_bucket=self.rest > 0.0).texts
 
-    def fits_float32(self, kind: str) -> bool:
-        return True
-
     def values(self, array: pa.Array) -> np.ndarray:
         return mixed.Levels(self.known, has_bucket=self.rest > 0.0).codes(array)
-
-    def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(X[:, 0] == len(self.known))
 
 
 Encoding = OneHot | Frequency | Codes
