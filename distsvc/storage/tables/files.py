@@ -248,28 +248,19 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
 
     `names` are all files below the folder of a location, hidden ones too, or a glob's matches.
     """
-    listed = list(names)
-    for name in listed:
-        parts = name.split("/")
-        for k, part in enumerate(parts):
-            kind = "a Hudi table" if part in _HUDI else ""
-            if part == _DELTA and k < len(parts) - 1:
-                kind = "a Delta table"
-            if part == _ICEBERG and k == len(parts) - 2 and parts[-1].endswith(ICEBERG_METADATA):
-                kind = "an Iceberg table"
-            if kind:
-                raise _refused(location, folder.at("/".join([folder.path, *parts[:k]])), kind)
-    if folder.path.startswith("http"):
-        return  # some servers return a page for every name
-    is_glob = any(set(part) & set("*?[") for part in location.path.split("/"))
-    inner = {f"{folder.path}/{name}".rpartition("/")[0] for name in listed if is_glob}
-    for path in sorted({folder.path, *inner}):  # a folder's files are all known
-        _refuse_above(location, folder.at(path))
+    listed, logs = [name.split("/") for name in names], {_DELTA, _ICEBERG, *_HUDI}
+    inner = {tuple(each[:k]) for each in listed for k, part in enumerate(each) if part in logs}
+    is_http = folder.path.startswith("http")  # some servers return a page for every name
+    if not is_http:
+        is_glob = base_of(location.path) != location.path  # else a folder's files are all known
+        inner |= {(), *(tuple(each[:-1]) for each in listed if is_glob)}
+    for parts in sorted(inner):
+        _refuse_above(location, folder.at("/".join([folder.path, *parts])), 1 if is_http else 8)
 
 
-def _refuse_above(location: Location, folder: Location) -> None:
+def _refuse_above(location: Location, folder: Location, levels: int) -> None:
     """Raise `JobFileError` if a folder, or a folder of which it may be a partition, has a log."""
-    for level in range(8):
+    for level in range(levels):
         if folder.join(_DELTA).exists():
             raise _refused(location, folder, "a Delta table")
         if any(folder.join(name).exists() for name in _HUDI):
