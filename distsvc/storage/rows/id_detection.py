@@ -165,15 +165,15 @@ def _even(values: np.ndarray) -> bool:
     return bool(distance * np.sqrt(len(values)) < 1.95)
 
 
-def _many_or_long(name: str, values: np.ndarray) -> bool:
-    return bool(len(np.unique(values)) > 32 or np.median(np.abs(values)) >= 1000)
-
-
 CODE_KINDS = (
     CodeKind(DATE_NUMBER, _are_dates, _enough_dates),
     CodeKind(PRODUCT, _have_check_digits, lambda name, values: len(np.unique(values)) >= 10),
     CodeKind(ROW_NUMBER, _differ, _numbers_rows),
-    CodeKind(CODE, lambda name, values: is_named_like_code(name), _many_or_long),
+    CodeKind(
+        CODE,
+        lambda name, values: is_named_like_code(name),
+        lambda name, values: bool(len(np.unique(values)) > 32 or np.median(abs(values)) >= 1000),
+    ),
 )
 """The kinds in the order of their tests."""
 
