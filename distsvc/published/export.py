@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -51,10 +51,6 @@ class _Night:
     names: dict[int, str]
 
     @property
-    def date(self) -> datetime.date:
-        return datetime.date.fromisoformat(self.manifest.run_date)
-
-    @property
     def id(self) -> str:
         return next(iter(self.manifest.columns))
 
@@ -68,12 +64,12 @@ class _Night:
         index = labels.dictionary_encode().indices
         columns = {
             "id": part[self.id],
-            "night": pa.repeat(pa.scalar(self.date, pa.date32()), n),
+            "night": pa.repeat(self.manifest.run_date, n),
             "cluster": labels,
             "name": pa.array(names, pa.string()).take(index),
             "outlier": part["outlier"],
             "score": part["score"],
-            "run": pa.repeat(pa.scalar(self.manifest.run_id, pa.string()), n),
+            "run": pa.repeat(self.manifest.run_id, n),
         }
         return pa.table(columns).cast(schema)
 
@@ -122,7 +118,8 @@ def _nights(path: str) -> list[_Night]:
             f"{path}: expected the nights of one job, found those of {len(jobs)}: "
             f"{named}; give the folder of one job"
         )
-    return sorted(found, key=lambda one: (one.date, one.manifest.created, one.output.shown))
+    by_date = attrgetter("manifest.run_date", "manifest.created", "output.shown")
+    return sorted(found, key=by_date)
 
 
 def _night(output: Output) -> _Night | None:
