@@ -132,8 +132,12 @@ def open_table(
     encode = dict.fromkeys(flags, encoding) | encode
     categories |= set(flags)
     if mixed:
-        apart = {*categories, *ignored, *texts, *scan.problems, *columns.other_columns(config)}
-        levels, not_few = _text_levels(config, table, scan, apart, kept)
+        apart = {*categories, *ignored, *texts, *scan.problems, *columns.other_columns(config), ""}
+        levels, not_few = _text_columns(scan, given, apart), dict[str, str]()
+        if config.columns is None:
+            rest = [name for name in levels if name not in {*kept, *scan.keys, *scan.apart}]
+            few, not_few = values.texts_of_few_levels(table, rest)
+            levels = [*(name for name in levels if name in kept), *few]
         encode |= dict.fromkeys(levels, features.AS_CODES)
         categories |= set(levels)
         precise = {name: one for name, one in not_few.items() if one == values.ID_OR_DATE}
@@ -167,24 +171,6 @@ def open_table(
 def _text_columns(scan: columns.Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
     types = {name: scan.types[name] for name in names if name in scan.types and name not in apart}
     return [name for name, kind in types.items() if is_text(kind)]
-
-
-def _text_levels(
-    config: InputConfig,
-    table: Table,
-    scan: columns.Scan,
-    apart: Collection[str],
-    kept: Collection[str],
-) -> tuple[list[str], dict[str, str]]:
-    """Return the columns of text that are categories of few levels, and why others are not."""
-    given = scan.default if config.columns is None else config.columns
-    names = _text_columns(scan, given, {*apart, ""})
-    if config.columns is not None:
-        return names, {}
-    certain = [name for name in names if name in kept]
-    rest = [name for name in names if name not in {*kept, *scan.keys, *scan.apart}]
-    levels, others = values.texts_of_few_levels(table, rest)
-    return [*certain, *levels], others
 
 
 def _features(
