@@ -63,20 +63,13 @@ def backfill(
 ) -> Iterator[BackfilledDay]:
     """Run a job for every day from `first` to `last`; yield the outcomes.
 
+    `job_of` and `commands` return the job of a day, ``YYYY-MM-DD``, and the command for its page.
+    `reprocess` decides which days are run, and ``start.overwrite``. ``none``: days without a
+    published result. ``failed``: also published days whose last try was held back or interrupted.
+    ``completed``: all days. The `metrics_file` is written after every day that is run.
+
     A backfill ends at the first day that a check holds back, or that fails. `JobFileError` if the
     job file is not valid, or two days have the same output.
-
-    Parameters
-    ----------
-    job_of, commands
-        Functions that return the job of a day, ``YYYY-MM-DD``, and the command for its page.
-    reprocess
-        The days to run. ``none``: days without a published result. ``failed``: also published days
-        whose last try was held back or interrupted. ``completed``: all days.
-    at, start
-        As of `distsvc.run.job.run_job`; `reprocess` decides ``start.overwrite``.
-    metrics_file
-        File of Prometheus' metrics, written after every day that is run.
     """
     start = replace(start, overwrite=reprocess != "none")
     for day, job in _jobs(job_of, first, last).items():

@@ -43,32 +43,17 @@ def open_table(
     """Find a table, read its metadata and choose its features.
 
     Without ``input.columns``, sample rows are read to exclude row numbers, ids, dates and codes.
-    Text that holds only numbers is read as numbers.
+    Text that holds only numbers is read as numbers. Converted tables go to the folder `staging`,
+    which workers share. `kinds` are the section ``[columns]``.
 
-    Parameters
-    ----------
-    config, preprocess, kinds
-        The sections ``[input]``, ``[preprocess]`` and ``[columns]``. Categories that are not in
-        `known` are `Uncounted`.
-    staging
-        A folder, shared with the workers, for converted tables.
-    known
-        The features of a model that labels the table; ``input.columns`` names their columns.
-    kept
-        Columns of the previous run. Without ``input.columns`` these columns, and those named in
-        ``preprocess``, are features even if they are partition keys, a pandas index or codes.
-    mixed
-        Whether the algorithm takes categories. If so, categories become codes, and text of few
-        levels is a feature.
+    `known` are the features of a model that labels the table; ``input.columns`` names their
+    columns, and other categories are `Uncounted`. Without ``input.columns`` the columns `kept` by
+    the previous run, and those named in ``preprocess``, are features even if they are partition
+    keys, a pandas index or codes. If `mixed`, the algorithm takes categories: they become codes,
+    and text of few levels is a feature.
 
-    Raises
-    ------
-    InputNotFoundError, OutputPermissionError, TemporaryError
-        A path does not exist; the table can't be staged; the store does not answer.
-    DataError
-        The table or a column can't be used, or does not fit the model.
-    JobFileError
-        A key of the job does not fit the table, its format or its paths.
+    `DataError` if the table or a column can't be used, or does not fit the model; `JobFileError`
+    if a key of the job does not fit the table, its format or its paths.
     """
     condition = parse_where(config.where) if config.where is not None else None
     locations = [Location.of(path) for path in config.paths]
