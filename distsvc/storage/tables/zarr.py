@@ -308,39 +308,42 @@ def _has_chunks(folder: Location) -> bool:
 def _scan_group(
     place: Location, arrays: _Arrays, listed: list[str] | None, wanted: Sequence[str]
 ) -> Scan:
+    coordinates = {n: why for n, a in arrays.items() if (why := _no_data(n, a))}
+    usable = {name: a for name, a in arrays.items() if not isinstance(a, Exception)}
+    features = usable.keys() - coordinates.keys() if listed is None else set(listed)
+    order = [*wanted, *(name for name in usable if name in features), *usable]
+    # All arrays must be as long as this one.
+    reference = next((n for n in order if n in usable and usable[n].ndim in (1, 2)), "")
     types, shown, problems = {}, {}, {}
     for name, array in arrays.items():
+        what = f"array {name!r} of {place.shown}"
         if isinstance(array, Exception):
             folder = place.join(name)
             types[name] = UNKNOWN_TYPE
             metadata = next((one for one in _METADATA if folder.join(one).exists()), _METADATA[0])
             shown[name] = problems[name] = (
-                f"array {name!r} of {place.shown} can't be read: {array} "
-                f"({folder.join(metadata).shown})"
+                f"{what} can't be read: {array} ({folder.join(metadata).shown})"
             )
             continue
         types[name] = _arrow_type(array.dtype)
         if array.ndim == 2:
             types[name] = pa.list_(types[name], array.shape[1])
         shown[name] = f"an array of dtype {array.dtype}"
-        packed = _packed_by(array)
-        if packed:
+        if packed := _packed_by(array):
             problems[name] = (
-                f"array {name!r} of {place.shown} holds packed values ({packed}), expected values "
-                "as they are: write it without that encoding (xarray: drop_encoding)"
+                f"{what} holds packed values ({packed}), expected values as they are: write it "
+                "without that encoding (xarray: drop_encoding)"
             )
-    coordinates = {n: why for n, a in arrays.items() if (why := _no_data(n, a))}
-    usable = {name: a for name, a in arrays.items() if not isinstance(a, Exception)}
-    if not usable:
-        raise DataError(next(iter(problems.values()), f"{place.shown} is a group without arrays"))
-    features = usable.keys() - coordinates.keys() if listed is None else set(listed)
-    order = [*wanted, *(name for name in usable if name in features), *usable]
-    # All arrays must be as long as this one.
-    reference = next((n for n in order if n in usable and usable[n].ndim in (1, 2)), order[0])
-    problems = _misfits(place, usable, reference) | problems
+        elif array.ndim not in (1, 2):
+            problems[name] = (
+                f"{what} has {array.ndim} dimensions, expected 1, or 2 of vectors: a group holds "
+                "one array for each column"
+            )
+        elif array.shape[0] != (n_rows := arrays[reference].shape[0]):
+            problems[name] = f"{what} has {array.shape[0]} rows, {reference!r} has {n_rows}"
     fitting = [array for name, array in usable.items() if name not in problems]
     if not fitting:
-        raise DataError(next(iter(problems.values())))
+        raise DataError(next(iter(problems.values()), f"{place.shown} is a group without arrays"))
     own = listed if listed is not None else [name for name in types if name not in coordinates]
     return Scan(
         layout=blocks.Layout(place.address, Zarr.name, _extents(place, fitting)),
@@ -352,20 +355,6 @@ def _scan_group(
         stored={name: _stored(array) for name, array in usable.items()},
         comparable={},
     )
-
-
-def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]:
-    problems = {}
-    for name, array in arrays.items():
-        what = f"array {name!r} of {place.shown} has"
-        if array.ndim not in (1, 2):
-            problems[name] = (
-                f"{what} {array.ndim} dimensions, expected 1, or 2 of vectors: a group holds one "
-                "array for each column"
-            )
-        elif array.shape[0] != (n_rows := arrays[reference].shape[0]):
-            problems[name] = f"{what} {array.shape[0]} rows, {reference!r} has {n_rows}"
-    return problems
 
 
 def _extents(place: Location, arrays: list[Array]) -> tuple[int, ...]:
