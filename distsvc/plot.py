@@ -230,10 +230,7 @@ def _column_names(model: Any, d: int) -> list[str]:
 
 def _shown_rows(model: Any, X: Any) -> _Rows:
     """Return at most `PageLimits.drawn_rows` rows, labelled by a model."""
-    from sklearn.utils.validation import check_is_fitted
-
-    from distsvc.models.baselines.estimator import Baseline
-    from distsvc.models.bases.passes import ClusterEstimator
+    from distsvc.models.bases.values import DescribesRows
 
     if isinstance(model, Model):
         raw, prepared = model._read(X)
@@ -242,20 +239,13 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
         labels = model.ids[rule.labels(Z)]
         firsts = model._preparation.firsts
         return _Rows(rule, model.array_columns, raw[shown], Z, labels, rule.scores(Z), firsts)
-    if isinstance(model, ClusterEstimator):
+    if isinstance(model, DescribesRows):
         model._settle()
         raw = _array_of(model, X)
-        rule, columns = model._engine.rule, _column_names(model, raw.shape[1])
-        values = model._values("label")
-        Z, labels = values.prepared(raw), np.asarray(model.predict(raw))
-        return _Rows(rule, columns, raw, Z, labels, rule.scores(Z), values.firsts(raw.shape[1]))
-    if isinstance(model, Baseline):
-        check_is_fitted(model)
-        raw = _array_of(model, X)
-        rule, Z = model._rule(), np.ascontiguousarray(raw, np.float64)
-        columns = _column_names(model, raw.shape[1])
-        firsts = np.arange(raw.shape[1])
-        return _Rows(rule, columns, raw, Z, model.predict(raw), rule.scores(Z), firsts)
+        values, d = model._values("label"), raw.shape[1]
+        labels, Z = np.asarray(model.predict(raw)), values.prepared(raw)
+        scores, columns = values.rule.scores(Z), _column_names(model, d)
+        return _Rows(values.rule, columns, raw, Z, labels, scores, values.firsts(d))
     raise ValueError(f"plot.clusters needs a model with clusters, found {_named(model)}")
 
 

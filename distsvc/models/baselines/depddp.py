@@ -23,7 +23,7 @@ from scipy.linalg import eigh
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import (
-    SplitTree,
+    NO_CHILD,
     positions_along,
     spread,
     subtract_centre,
@@ -136,10 +136,9 @@ class DePDDP(TreeBaseline):
         growth = Growth(Z, self)
         while growth.heap and (self.n_clusters is None or len(growth.members) < self.n_clusters):
             growth.split_next()
-        self.tree_ = growth.tree
         self.counts_, self.densities_ = np.array(growth.counts), np.array(growth.densities)
-        self._spreads = np.array(growth.spreads)
-        self._number(self.counts_)
+        nodes = np.array(growth.directions), np.array(growth.thresholds), np.array(growth.children)
+        self._take_tree(nodes, self.counts_, np.array(growth.spreads))
         self.labels_ = np.empty(len(X), np.int32)
         for leaf, rows in growth.members.items():
             self.labels_[rows] = self.clusters_[leaf]
@@ -157,12 +156,15 @@ class Growth:
     """A tree that grows on rows Z (n, d) float32, with the parameters of a `DePDDP`."""
 
     def __init__(self, Z: np.ndarray, parameters: DePDDP):
-        self.Z, self.parameters, self.tree = Z, parameters, SplitTree()
+        self.Z, self.parameters = Z, parameters
         self.members: dict[int, np.ndarray] = {}  # row numbers of every leaf, ascending
-        # Of every node: rows, density at the lowest minimum, and deviation of the projections.
-        self.counts: list[int] = []
-        self.densities: list[float] = []  # infinity without a minimum
-        self.spreads: list[float] = []  # 1 in a leaf
+        # Of every node; the direction is 0 in a leaf.
+        self.directions: list[np.ndarray] = []
+        self.thresholds: list[float] = []
+        self.children: list[tuple[int, int]] = []
+        self.counts: list[int] = []  # rows
+        self.densities: list[float] = []  # at the lowest minimum; infinity without one
+        self.spreads: list[float] = []  # standard deviation of the projections; 1 in a leaf
         self.heap: list[tuple[float, int]] = []  # densities and leaves that can be split
         # Direction, threshold and projections of these leaves.
         self.candidates: dict[int, tuple[np.ndarray, float, np.ndarray]] = {}
@@ -174,7 +176,8 @@ class Growth:
         direction, threshold, positions = self.candidates.pop(node)
         rows, below = self.members.pop(node), positions <= threshold
         self.spreads[node] = spread(positions)
-        self.tree.split(node, direction, threshold)
+        self.directions[node], self.thresholds[node] = direction, threshold
+        self.children[node] = len(self.counts), len(self.counts) + 1
         self._add(rows[below])
         self._add(rows[~below])
 
@@ -182,6 +185,9 @@ class Growth:
         """Add a leaf with these rows, and find its split."""
         node = len(self.counts)
         self.members[node] = members
+        self.directions.append(np.zeros(self.Z.shape[1], np.float32))
+        self.thresholds.append(0.0)
+        self.children.append((NO_CHILD, NO_CHILD))
         self.counts.append(len(members))
         self.densities.append(np.inf)
         self.spreads.append(1.0)

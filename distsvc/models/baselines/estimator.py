@@ -13,13 +13,12 @@ from distsvc.errors import ParameterError
 from distsvc.job.parameters import COUNT, RandomState, check_parameters
 from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
-from distsvc.models.bases.lazy_attributes import DescribesRows
-from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.baselines.split_tree import Nodes, leaves_by_size
+from distsvc.models.bases.interface import StreamEstimator
 from distsvc.models.bases.validation import TableLike, check_rows, reject_weights
+from distsvc.models.bases.values import DescribesRows, Values
 from distsvc.models.rows.sampling import row_keys, seed_of
 from distsvc.models.rows.threads import map_blocks
-from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
 
@@ -43,7 +42,7 @@ class Baseline(ClusterMixin, DescribesRows):
         return self
 
     def predict(self, X: TableLike) -> np.ndarray:
-        check_is_fitted(self)
+        self._settle()
         return self._labels(check_rows(self, X, reset=False))
 
     def cut(self, n_clusters: int, X: TableLike = None) -> np.ndarray:
@@ -51,7 +50,7 @@ class Baseline(ClusterMixin, DescribesRows):
         known = getattr(self, "labels_", None)
         labels = known if X is None else self.predict(X)
         if labels is None:
-            check_is_fitted(self)
+            self._settle()
             raise ValueError("cut needs X, since rows that are read block by block are not stored")
         groups = self._groups(int(n_clusters))
         if groups.max() + 1 < n_clusters:
@@ -65,6 +64,9 @@ class Baseline(ClusterMixin, DescribesRows):
             rows = np.bincount(known, minlength=len(groups)).astype(np.float64)
         return by_size(groups, rows)[labels]
 
+    def _settle(self) -> None:
+        check_is_fitted(self)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "labels_") or hasattr(self, "tree_")
 
@@ -74,7 +76,8 @@ class Baseline(ClusterMixin, DescribesRows):
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
         """Return the cluster (n,) int32 of rows X (n, d)."""
-        raise NotImplementedError
+        X = np.ascontiguousarray(X, np.float64)
+        return map_blocks(self._rule().labels, X, self.n_jobs)
 
     def _order(self, n_rows: int, seed: int) -> np.ndarray:
         """Return the order (n,) in which rows are learned: by their keys, as in a job."""
@@ -87,17 +90,11 @@ class Baseline(ClusterMixin, DescribesRows):
 
     def _hold_rows(self, X: np.ndarray) -> None:
         """Store a copy of the rows X (n, d) of `fit` for the attributes that describe them."""
-        if not self._keeps_rows:
-            return
-        rule = self._rule()
+        if self._keeps_rows:
+            self._hold(np.array(X, np.float64, order="C"))
 
-        def sure(part: np.ndarray) -> np.ndarray:
-            return Membership.of(rule, part, rule.labels(part), most=0).own
-
-        def far(part: np.ndarray) -> np.ndarray:
-            return -rule.scores(part).astype(np.float64)
-
-        self._hold(np.array(X, np.float64, order="C"), sure, far)
+    def _values(self, column: str) -> Values:
+        return Values(self._rule(), np.zeros(self.n_features_in_), column)
 
     def _rule(self) -> Rule:
         """Return the rule of the fit, which numbers clusters as in `labels_`."""
@@ -122,10 +119,6 @@ class CentreBaseline(Baseline):
         """Fit centres to `shuffled` rows (n, d), float64, and label the same rows X (n, d)."""
         raise NotImplementedError
 
-    def _labels(self, X: np.ndarray) -> np.ndarray:
-        X = np.ascontiguousarray(X, np.float64)
-        return map_blocks(self._rule().labels, X, self.n_jobs)
-
     def _rule(self) -> Centres:
         return Centres(self.cluster_centers_)
 
@@ -133,7 +126,7 @@ class CentreBaseline(Baseline):
 class StreamBaseline(StreamEstimator, Baseline):
     """A baseline that also learns from a stream of blocks."""
 
-    def _add_block(self, X: TableLike) -> None:
+    def partial_fit(self, X: TableLike, y: object = None) -> Self:
         first = not hasattr(self, "tree_")
         X = check_rows(self, X, reset=first)
         if first:
@@ -141,6 +134,7 @@ class StreamBaseline(StreamEstimator, Baseline):
             self._begin(X)
         self._forget_rows()
         self._add(X)
+        return self
 
     def _begin(self, X: np.ndarray) -> None:
         """Set the state before any row is learned; X (n, d) is the first block."""
@@ -154,7 +148,6 @@ class StreamBaseline(StreamEstimator, Baseline):
 class TreeBaseline(Baseline):
     """A baseline whose clusters are the leaves of a tree."""
 
-    tree_: SplitTree
     directions_: np.ndarray
     thresholds_: np.ndarray
     children_: np.ndarray
@@ -163,20 +156,11 @@ class TreeBaseline(Baseline):
     n_clusters_: int
     _spreads: np.ndarray
 
-    def _labels(self, X: np.ndarray) -> np.ndarray:
-        def labelled(block: np.ndarray) -> np.ndarray:
-            return self.clusters_[self.tree_.route(subtract_centre(block, self.centre_))[0]]
-
-        return map_blocks(labelled, X, self.n_jobs)
-
-    def _number(self, counts: np.ndarray) -> None:
+    def _take_tree(self, nodes: Nodes, counts: np.ndarray, spreads: np.ndarray) -> None:
         """Set the attributes of the tree; leaves are numbered by their `counts` (n_nodes,)."""
-        tree = self.tree_
-        none = np.zeros(len(self.centre_), np.float32)
-        self.directions_ = np.array([none if v is None else v for v in tree.directions])
-        self.thresholds_, self.children_ = np.array(tree.thresholds), np.array(tree.children)
-        self.clusters_ = tree.numbering(counts)
-        self.n_clusters_ = len(tree.leaves)
+        self.directions_, self.thresholds_, self.children_ = nodes
+        self.clusters_, self._spreads = leaves_by_size(self.children_, counts), spreads
+        self.n_clusters_ = int(self.clusters_.max()) + 1
 
     def _groups(self, k: int) -> np.ndarray:
         return first_splits(self.children_, self.clusters_, k)

@@ -20,7 +20,6 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
@@ -157,7 +156,7 @@ class FuzzyCMeans(CentreBaseline):
         np.float64(1.0)
 
         """
-        check_is_fitted(self)
+        self._settle()
         return self._memberships(check_rows(self, X, reset=False))
 
     def _memberships(self, X: np.ndarray) -> np.ndarray:

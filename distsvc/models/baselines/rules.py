@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
-from distsvc.models.baselines.split_tree import NO_CHILD, SplitTree, subtract_centre
+from distsvc.models.baselines.split_tree import NO_CHILD, subtract_centre, walk
 from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
 from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
@@ -156,9 +156,13 @@ class Splits(Rule):
             raise DataError("array clusters: expected a cluster of its own for each leaf")
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        arrays = (self.directions, self.thresholds.tolist(), self.children.tolist())
-        ends, margins = SplitTree(*map(list, arrays)).route(subtract_centre(Z, self.mean))
-        labels = self.clusters[ends]
+        labels, margins = np.empty(len(Z), np.int32), np.full(len(Z), np.inf, np.float32)
+        nodes = self.directions, self.thresholds, self.children
+        for node, rows, positions in walk(nodes, subtract_centre(Z, self.mean)):
+            if positions is None:
+                labels[rows] = self.clusters[node]
+            else:
+                margins[rows] = np.minimum(margins[rows], np.abs(positions - self.thresholds[node]))
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
 
     def shares(self, Z: np.ndarray) -> np.ndarray:

@@ -21,13 +21,15 @@ from distsvc.job.parameters import RandomState
 from distsvc.kernels.baselines import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import StreamBaseline, TreeBaseline
-from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
+from distsvc.models.baselines.split_tree import Nodes, spread, subtract_centre, walk
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
 
 class StreamState:
     """The arrays of the kernel, with one entry for every possible node."""
+
+    n_used = 1  # nodes so far
 
     def __init__(self, n_nodes: int, n_features: int, window: int):
         self.directions = np.zeros((n_nodes, n_features), np.float32)
@@ -38,6 +40,12 @@ class StreamState:
         self.counts = np.zeros(n_nodes, np.int64)
         self.windows = np.zeros((n_nodes, window), np.float32)
         self.filled = np.zeros(n_nodes, np.int64)
+
+    def nodes(self) -> Nodes:
+        """Return the nodes so far, which later rows do not change."""
+        arrays = self.directions, self.thresholds, self.children
+        directions, thresholds, children = (array[: self.n_used].copy() for array in arrays)
+        return directions, thresholds, children
 
 
 @dataclass(eq=False, repr=False)
@@ -125,23 +133,29 @@ class SPDC(StreamBaseline, TreeBaseline):
         Z = subtract_centre(X, self.centre_)
         for first in range(0, len(X), BLOCK_ROWS):
             self._learn(Z[order[first : first + BLOCK_ROWS]])
-        ends, self._spreads = self.tree_.ends_and_spreads(Z)
-        self._number(np.bincount(ends, minlength=len(self.tree_.children)))
+        nodes, ends = self.tree_.nodes(), np.zeros(len(Z), np.int64)
+        spreads = np.ones(self.tree_.n_used)
+        for node, rows, positions in walk(nodes, Z):
+            if positions is None:
+                ends[rows] = node
+            else:
+                spreads[node] = spread(positions)
+        self._take_tree(nodes, np.bincount(ends, minlength=len(spreads)), spreads)
         self.labels_ = self.clusters_[ends]
         self._hold_rows(X)
 
     def _add(self, X: np.ndarray) -> None:
         self._learn(subtract_centre(X, self.centre_))
-        self._number(self.state_.counts[: len(self.tree_.children)])
+        n = self.tree_.n_used
+        self._take_tree(self.tree_.nodes(), self.tree_.counts[:n], np.ones(n))
 
     def _begin(self, X: np.ndarray) -> None:
         self.centre_ = X.mean(axis=0, dtype=np.float64)
-        self.tree_ = SplitTree()
         n_nodes = 2 * int(self.max_clusters) - 1
-        self.state_ = StreamState(n_nodes, X.shape[1], int(self.window))
+        self.tree_ = StreamState(n_nodes, X.shape[1], int(self.window))
 
     def _learn(self, Z: np.ndarray) -> None:
-        state, done = self.state_, 0
+        state, done = self.tree_, 0
         while done < len(Z):
             done, leaf = stream_rows(
                 Z, done, state.directions, state.thresholds, state.children, state.means,
@@ -152,9 +166,9 @@ class SPDC(StreamBaseline, TreeBaseline):
 
     def _try_split(self, leaf: int) -> None:
         """Empty the full window of a leaf, and split it if its density has a clear minimum."""
-        state, window = self.state_, int(self.window)
+        state, window = self.tree_, int(self.window)
         state.filled[leaf] = 0
-        if len(self.tree_.leaves) >= self.max_clusters or state.counts[leaf] <= window:
+        if state.n_used == len(state.counts) or state.counts[leaf] <= window:
             return
         positions = state.windows[leaf].astype(np.float64)
         width = normal_bandwidth(positions, self.bandwidth)
@@ -168,4 +182,5 @@ class SPDC(StreamBaseline, TreeBaseline):
         direction = leading / np.sqrt(leading @ leading)
         threshold = float(direction @ state.means[leaf] + found[0])
         state.directions[leaf], state.thresholds[leaf] = direction, threshold
-        state.children[leaf] = self.tree_.split(leaf, state.directions[leaf].copy(), threshold)
+        state.children[leaf] = state.n_used, state.n_used + 1
+        state.n_used += 2

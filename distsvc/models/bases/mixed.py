@@ -8,8 +8,9 @@ from sklearn.utils import Tags
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.inputs.rows import Reading
-from distsvc.models.bases.passes import OutlierEstimator, Values
+from distsvc.models.bases.passes import OutlierEstimator
 from distsvc.models.bases.validation import TableLike
+from distsvc.models.bases.values import Values
 
 
 class MixedClusterEstimator(OutlierEstimator):

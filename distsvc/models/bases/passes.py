@@ -10,12 +10,11 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import ArrayRows, opened
@@ -24,34 +23,19 @@ from distsvc.inputs.rows import (
     Input,
     OfRows,
     Reading,
-    RowValues,
     block_rows,
     cut,
     readable_again,
 )
 from distsvc.job.parameters import COUNT
-from distsvc.models.bases.lazy_attributes import DescribesRows
+from distsvc.models.bases.interface import DecidesRows, ScoresRows
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.validation import (
-    LazyValues,
-    TableLike,
-    check_rows,
-    reject_weights,
-)
+from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
+from distsvc.models.bases.values import DescribesRows, Values
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.scaling import check_length
 from distsvc.models.rows.threads import map_blocks, map_threads
-from distsvc.models.rules.membership import Membership
-from distsvc.models.rules.rule import Rule
-
-DTYPES = {
-    "label": np.int32,
-    "score": np.float64,
-    "share": np.float32,
-    "probability": np.float32,
-    "outlier_score": np.float64,
-}
 
 
 class CheckedRows(ArrayRows):
@@ -70,71 +54,6 @@ def open_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Input |
     return source
 
 
-class ModelledColumns(Protocol):
-    """A model of columns, which turns raw rows (n, d) into prepared ones (n, D)."""
-
-    @property
-    def firsts(self) -> np.ndarray:
-        """Index (d,) int64 of the first prepared column of each raw column."""
-
-    def centred(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return prepared rows (n, D) float32, relative to `origin` (D,) float64."""
-
-
-@dataclass(frozen=True)
-class Values:
-    """Labels, scores or shares of rows by a rule, as a picklable function.
-
-    `column` is a key of `DTYPES`: ``label``, ``score``, ``share`` (the shares of all clusters),
-    ``probability`` (the share of the row's own cluster) or ``outlier_score`` (minus the score).
-    Rows are first prepared by the model of the `columns`, if any; then `centre` (D,) float64 is
-    subtracted. Rows with a score below `least` have label -1 and probability 0.
-    """
-
-    rule: Rule
-    centre: np.ndarray
-    column: str
-    least: float = -np.inf
-    columns: ModelledColumns | None = None
-
-    @property
-    def answer(self) -> RowValues:
-        clusters = range(self.rule.n_clusters) if self.column == "share" else None
-        return RowValues(self.column, DTYPES[self.column], clusters)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the values of raw rows X (n, d)."""
-        check_length(X)
-        return self.of_centred(self.prepared(X))
-
-    def firsts(self, d: int) -> np.ndarray:
-        """Return the index (d,) int64 of the first prepared column of each raw column."""
-        return np.arange(d) if self.columns is None else self.columns.firsts
-
-    def prepared(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) as the rule takes them, float32."""
-        if self.columns is not None:
-            return self.columns.centred(X, self.centre)
-        return np.ascontiguousarray(X - self.centre, np.float32)
-
-    def of_centred(self, Z: np.ndarray) -> np.ndarray:
-        """Return the values of centred rows Z (n, d) float32."""
-        if self.column == "share":
-            return self.rule.shares(Z)
-        if self.column in ("score", "outlier_score"):
-            scores = self.rule.scores(Z).astype(np.float64)
-            return scores if self.column == "score" else -scores
-        if self.column == "probability":
-            own = Membership.of(self.rule, Z, self.rule.labels(Z), most=0).own
-            if self.least > -np.inf:
-                own[self.rule.scores(Z) < self.least] = 0.0
-            return own
-        if self.least == -np.inf:
-            return self.rule.labels(Z)
-        found = self.rule.label(Z)
-        return np.where(found["score"] < self.least, np.int32(-1), found["label"])
-
-
 def map_rows(
     estimator: BaseEstimator, X: TableLike, of_rows: OfRows, n_jobs: int | None = 1
 ) -> LazyValues:
@@ -151,77 +70,6 @@ def map_rows(
     # A quarter of a block stays in cache while it is centred.
     parts = cut(X, max(block_rows(X.shape[1]) // 4, 1))
     return of_rows.answer.joined(map_threads(of_rows, parts, n_jobs))
-
-
-class ScoresRows:
-    """Base of estimators that score rows."""
-
-    def score_samples(self, X: TableLike) -> LazyValues:
-        """Return a score of every row: the higher, the farther inside its cluster.
-
-        The notes of the class describe what it measures.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
-        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
-        >>> inside > outside
-        np.True_
-
-        """
-        return self._scores(X)
-
-    def _scores(self, X: TableLike) -> LazyValues:
-        """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
-        raise NotImplementedError
-
-
-class DecidesRows(ScoresRows):
-    """Base of estimators whose rows lie inside or outside a boundary."""
-
-    def decision_function(self, X: TableLike) -> LazyValues:
-        """Return the score of every row, negative outside all clusters.
-
-        The notes of the class describe its unit.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(random_state=0).fit(X)
-        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
-        array([ True, False])
-
-        """
-        return self._decisions(X)
-
-    def _decisions(self, X: TableLike) -> LazyValues:
-        """Return the values (n,) float64 of rows X (n, d), as lazy as X."""
-        raise NotImplementedError
 
 
 class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
@@ -312,7 +160,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
             raise ValueError("cut needs X, since rows that are read block by block are not stored")
         return map_blocks(values.of_centred, self._rows, self.n_jobs)
 
-    def _scores(self, X: TableLike) -> LazyValues:
+    def score_samples(self, X: TableLike) -> LazyValues:
         self._settle()
         return map_rows(self, X, self._values("score"), self.n_jobs)
 
@@ -320,12 +168,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         """Return the function that labels raw rows for another number of clusters."""
         raise NotImplementedError
 
-    def _settle(self) -> None:
-        """Compute the clusters of a stream; raise NotFittedError if there are none."""
-        check_is_fitted(self, "labels_")
-
     def _values(self, column: str) -> Values:
-        """Return the function that labels or scores raw rows."""
         return Values(self._engine.rule, self._engine.centre, column)
 
     def _label_passes(self, passes: Passes) -> None:
@@ -334,8 +177,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         if passes.source.in_memory:
             Z = passes.prepared(self._values("label"))
             self.labels_ = map_blocks(self._values("label").of_centred, Z, self.n_jobs)
-            functions = map(self._values, ("probability", "outlier_score"))
-            self._hold(Z, *(values.of_centred for values in functions))
+            self._hold(Z)
             self._rows = Z
             phases.ended("labels")
         else:
@@ -348,7 +190,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
 class OutlierEstimator(DecidesRows, ClusterEstimator):
     """Base of estimators whose clusters have a boundary."""
 
-    def _decisions(self, X: TableLike) -> LazyValues:
+    def decision_function(self, X: TableLike) -> LazyValues:
         self._settle()
         return map_rows(self, X, self._values("score"), self.n_jobs)
 

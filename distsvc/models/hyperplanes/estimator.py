@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from typing import Self
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,10 +26,11 @@ from distsvc.job.parameters import (
     TreeScale,
     check_parameters,
 )
-from distsvc.models.bases.passes import ClusterEstimator, Passes, Values
+from distsvc.models.bases.interface import PublishedSettings, StreamEstimator
+from distsvc.models.bases.passes import ClusterEstimator, Passes
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.streams import PublishedSettings, StreamEstimator
 from distsvc.models.bases.validation import TableLike, check_rows
+from distsvc.models.bases.values import Values
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 
@@ -214,7 +216,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         self._publish()
         self._label_passes(passes)
 
-    def _add_block(self, X: TableLike) -> None:
+    def partial_fit(self, X: TableLike, y: object = None) -> Self:
         first = not hasattr(self, "_stream")
         X = check_rows(self, X, reset=first)
         if first:
@@ -226,6 +228,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         self._forget(CHOSEN)
         self.centre_, self.n_samples_ = self._engine.centre, self._stream.n_rows
         self.notes_ = []
+        return self
 
     def _values_of_cut(self, n_clusters: int) -> Values:
         return Values(self._engine.rule_of(n_clusters), self._engine.centre, "label")

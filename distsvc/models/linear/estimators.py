@@ -30,10 +30,9 @@ from distsvc.job.parameters import (
     RandomState,
     check_parameters,
 )
-from distsvc.models.bases.lazy_attributes import FitsRows
-from distsvc.models.bases.passes import DecidesRows, map_rows
+from distsvc.models.bases.interface import DecidesRows, FitsRows, PublishedSettings
+from distsvc.models.bases.passes import map_rows
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.streams import PublishedSettings
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
@@ -137,10 +136,10 @@ class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, B
             return map_rows(self, X, self._decision(self.offset_, sides=True))
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
-    def _decisions(self, X: TableLike) -> LazyValues:
+    def decision_function(self, X: TableLike) -> LazyValues:
         return self.score_samples(X) - self.offset_
 
-    def _scores(self, X: TableLike) -> LazyValues:
+    def score_samples(self, X: TableLike) -> LazyValues:
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
             return map_rows(self, X, self._decision(0.0))

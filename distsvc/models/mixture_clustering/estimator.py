@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import RandomState
+from distsvc.models.bases.interface import StreamEstimator
 from distsvc.models.bases.mixed import MixedClusterEstimator
-from distsvc.models.bases.passes import Passes, Values, map_rows
+from distsvc.models.bases.passes import Passes, map_rows
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.streams import StreamEstimator
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
+from distsvc.models.bases.values import Values
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
@@ -124,7 +126,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     verbose: int = 0
     random_state: RandomState = None
 
-    def _scores(self, X: TableLike) -> LazyValues:
+    def score_samples(self, X: TableLike) -> LazyValues:
         self._settle()
         engine = self._engine
         densities = LogDensities(engine.rule, engine.origin, "score", columns=engine.columns)
@@ -164,7 +166,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         _, rule = engine.fit_components(n_clusters)
         return Values(rule, engine.origin, "label", columns=engine.columns)
 
-    def _add_block(self, X: TableLike) -> None:
+    def partial_fit(self, X: TableLike, y: object = None) -> Self:
         if not hasattr(self, "_engine"):
             self.fit(X)
         else:
@@ -172,6 +174,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
             self._engine.add(X)
             self._publish()
         self._forget_rows()
+        return self
 
     def _fit_source(self, source: Input) -> None:
         phases = Phases(self)

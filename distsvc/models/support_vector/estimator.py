@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
 from time import perf_counter
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -40,10 +40,11 @@ from distsvc.job.parameters import (
     Stopping,
     Variant,
 )
-from distsvc.models.bases.passes import CheckedRows, OutlierEstimator, Passes, Values, map_rows
+from distsvc.models.bases.interface import PublishedSettings, StreamEstimator
+from distsvc.models.bases.passes import CheckedRows, OutlierEstimator, Passes, map_rows
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.streams import PublishedSettings, StreamEstimator
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
+from distsvc.models.bases.values import Values
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
@@ -353,7 +354,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
 
-    def _add_block(self, X: TableLike) -> None:
+    def partial_fit(self, X: TableLike, y: object = None) -> Self:
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
         X = check_rows(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
@@ -363,8 +364,9 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             self._begin(engine)
         engine.feed(engine.centred(X))
         self._take_decision()
+        return self
 
-    def _decisions(self, X: TableLike) -> LazyValues:
+    def decision_function(self, X: TableLike) -> LazyValues:
         check_is_fitted(self, "dual_coef_")
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
@@ -372,7 +374,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             return engine.decision(engine.centred(X)).astype(np.float64)
         return map_rows(self, X, self._values("score"), self.n_jobs)
 
-    def _scores(self, X: TableLike) -> LazyValues:
+    def score_samples(self, X: TableLike) -> LazyValues:
         return self.decision_function(X) + self.offset_
 
     def cut(

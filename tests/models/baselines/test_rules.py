@@ -3,7 +3,7 @@ import pytest
 
 from distsvc.models.baselines import rules
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.baselines.split_tree import SplitTree
+from distsvc.models.baselines.split_tree import NO_CHILD, leaves_by_size, walk
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 
@@ -41,10 +41,15 @@ def test_shares_of_centres():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_spreads_of_a_tree():
-    tree = SplitTree()
-    tree.split(0, np.array([1.0, 0.0], np.float32), 0.5)
-    tree.split(2, np.array([0.0, 1.0], np.float32), 5.0)
+def test_rows_and_positions_in_a_tree():
+    directions, leaf = np.zeros((5, 2), np.float32), (NO_CHILD, NO_CHILD)
+    directions[0, 0] = directions[2, 1] = 1.0
+    children = np.array([(1, 2), leaf, (3, 4), leaf, leaf])
+    nodes = directions, np.array([0.5, 0.0, 5.0, 0.0, 0.0]), children
     Z = np.array([[0, 9], [0, 3], [1, 1], [1, 1]], np.float32)
-    assert tree.ends_and_spreads(Z)[1].tolist() == [0.5, 1.0, 1.0, 1.0, 1.0]
-    assert tree.ends_and_spreads(Z[:0])[1].tolist() == [1.0] * 5
+    found = {node: (rows.tolist(), positions) for node, rows, positions in walk(nodes, Z)}
+    rows = {node: of_node for node, (of_node, _) in found.items()}
+    assert rows == {0: [0, 1, 2, 3], 1: [0, 1], 2: [2, 3], 3: [2, 3], 4: []}
+    assert found[2][1].tolist() == [1.0, 1.0]
+    assert [found[node][1] for node in (1, 3, 4)] == [None] * 3
+    assert leaves_by_size(children, np.array([4, 2, 2, 2, 0])).tolist() == [-1, 0, -1, 1, 2]

@@ -1,64 +1,103 @@
-"""Attributes of an estimator about the rows of its fit, computed on first access.
+"""Values of rows by a rule, and attributes of an estimator about the rows of its fit.
 
-Probabilities and outlier scores take as long as some fits do.
+Probabilities and outlier scores take as long as some fits do, so they are computed on first access.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
+from distsvc.inputs.rows import RowValues
+from distsvc.models.bases.interface import FitsRows
 from distsvc.models.bases.validation import LazyValues, TableLike
+from distsvc.models.rows.scaling import check_length
 from distsvc.models.rows.threads import map_blocks
+from distsvc.models.rules.membership import Membership
+from distsvc.models.rules.rule import Rule
 
-LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
-"""Names of the attributes that are computed on first access."""
+DTYPES = {
+    "label": np.int32,
+    "score": np.float64,
+    "share": np.float32,
+    "probability": np.float32,
+    "outlier_score": np.float64,
+}
 
 
-OfRows = Callable[[np.ndarray], np.ndarray]
+class ModelledColumns(Protocol):
+    """A model of columns, which turns raw rows (n, d) into prepared ones (n, D)."""
+
+    @property
+    def firsts(self) -> np.ndarray:
+        """Index (d,) int64 of the first prepared column of each raw column."""
+
+    def centred(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        """Return prepared rows (n, D) float32, relative to `origin` (D,) float64."""
 
 
-class FitsRows:
-    """Base of all estimators."""
+@dataclass(frozen=True)
+class Values:
+    """Labels, scores or shares of rows by a rule, as a picklable function.
 
-    def fit(self, X: TableLike, y: object = None) -> Self:
-        """Learn from the rows of X.
+    `column` is a key of `DTYPES`: ``label``, ``score``, ``share`` (the shares of all clusters),
+    ``probability`` (the share of the row's own cluster) or ``outlier_score`` (minus the score).
+    Rows are first prepared by the model of the `columns`, if any; then `centre` (D,) float64 is
+    subtracted. Rows with a score below `least` have label -1 and probability 0.
+    """
 
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, float32 or float64. Baselines and linear models take rows in memory; linear models
-            also take sparse matrices. Other estimators also take a table that is read block by
-            block, several times, such as a dask array or dataframe, a Zarr array, an Arrow reader,
-            or a frame of polars, pandas or DuckDB.
-        y : None, default=None
-            Ignored.
+    rule: Rule
+    centre: np.ndarray
+    column: str
+    least: float = -np.inf
+    columns: ModelledColumns | None = None
 
-        Returns
-        -------
-        self : object
-            The estimator. ``labels_`` are as lazy as X: a dask array for rows of dask.
+    @property
+    def answer(self) -> RowValues:
+        clusters = range(self.rule.n_clusters) if self.column == "share" else None
+        return RowValues(self.column, DTYPES[self.column], clusters)
 
-        Raises
-        ------
-        ValueError
-            For infinity in X, too few rows, or a parameter out of range. For NaN or columns
-            that are no numbers, unless the class takes missing values and categories.
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the values of raw rows X (n, d)."""
+        check_length(X)
+        return self.of_centred(self.prepared(X))
 
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> SupportVectorClustering(random_state=0).fit(X).n_clusters_
-        3
+    def firsts(self, d: int) -> np.ndarray:
+        """Return the index (d,) int64 of the first prepared column of each raw column."""
+        return np.arange(d) if self.columns is None else self.columns.firsts
 
-        """
-        raise NotImplementedError
+    def prepared(self, X: np.ndarray) -> np.ndarray:
+        """Return raw rows X (n, d) as the rule takes them, float32 or float64."""
+        if self.columns is not None:
+            return self.columns.centred(X, self.centre)
+        dtype = np.float64 if self.rule.float64 else np.float32
+        return np.ascontiguousarray(X - self.centre, dtype)
+
+    def of_centred(self, Z: np.ndarray) -> np.ndarray:
+        """Return the values of centred rows Z (n, d) float32."""
+        if self.column == "share":
+            return self.rule.shares(Z)
+        if self.column in ("score", "outlier_score"):
+            scores = self.rule.scores(Z).astype(np.float64)
+            return scores if self.column == "score" else -scores
+        if self.column == "probability":
+            own = Membership.of(self.rule, Z, self.rule.labels(Z), most=0).own
+            if self.least > -np.inf:
+                own[self.rule.scores(Z) < self.least] = 0.0
+            return own
+        if self.least == -np.inf:
+            return self.rule.labels(Z)
+        found = self.rule.label(Z)
+        return np.where(found["score"] < self.least, np.int32(-1), found["label"])
+
+
+LAZY_ATTRIBUTES = {"probabilities_": "probability", "outlier_scores_": "outlier_score"}
+"""Attributes that are computed on first access, with their columns of `Values`."""
 
 
 class DescribesRows(FitsRows, BaseEstimator):
@@ -70,7 +109,7 @@ class DescribesRows(FitsRows, BaseEstimator):
 
     n_jobs: int | None
     labels_: LazyValues
-    _held: tuple[np.ndarray, dict[str, OfRows]] | None = None  # rows, functions of attributes
+    _held: np.ndarray | None = None  # prepared rows of `fit`, while attributes are missing
 
     @cached_property
     def probabilities_(self) -> LazyValues:
@@ -150,11 +189,19 @@ class DescribesRows(FitsRows, BaseEstimator):
         """
         raise NotImplementedError
 
-    def _hold(self, rows: np.ndarray, *functions: OfRows) -> None:
-        """Store rows (n, d) and the functions of `LAZY_ATTRIBUTES`, and drop earlier values."""
+    def _settle(self) -> None:
+        """Compute the clusters of a stream; raise NotFittedError if there are none."""
+        check_is_fitted(self, "labels_")
+
+    def _values(self, column: str) -> Values:
+        """Return the function that labels or scores raw rows."""
+        raise NotImplementedError
+
+    def _hold(self, rows: np.ndarray) -> None:
+        """Store prepared rows (n, d), and drop attributes of earlier rows."""
         for name in LAZY_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        self._held = rows, dict(zip(LAZY_ATTRIBUTES, functions, strict=True))
+        self._held = rows
 
     def _forget_rows(self) -> None:
         """Drop all values of the rows of `fit`; they are invalid after another fit or block."""
@@ -164,8 +211,8 @@ class DescribesRows(FitsRows, BaseEstimator):
     def _of_held(self, name: str) -> np.ndarray:
         if self._held is None:
             raise AttributeError(f"{type(self).__name__} has {name} only after fit")
-        rows, functions = self._held
-        found = map_blocks(functions[name], rows, self.n_jobs)
+        values = self._values(LAZY_ATTRIBUTES[name])
+        found = map_blocks(values.of_centred, self._held, self.n_jobs)
         if all(other in self.__dict__ for other in LAZY_ATTRIBUTES if other != name):
             self._held = None
         return found

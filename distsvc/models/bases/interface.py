@@ -1,0 +1,184 @@
+"""Methods that estimators share, documented once; each estimator has its own code for them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from distsvc.job.parameters import published
+from distsvc.models.bases.validation import LazyValues, TableLike
+
+
+class FitsRows:
+    """Base of all estimators."""
+
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Learn from the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, float32 or float64. Baselines and linear models take rows in memory; linear models
+            also take sparse matrices. Other estimators also take a table that is read block by
+            block, several times, such as a dask array or dataframe, a Zarr array, an Arrow reader,
+            or a frame of polars, pandas or DuckDB.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator. ``labels_`` are as lazy as X: a dask array for rows of dask.
+
+        Raises
+        ------
+        ValueError
+            For infinity in X, too few rows, or a parameter out of range. For NaN or columns
+            that are no numbers, unless the class takes missing values and categories.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> SupportVectorClustering(random_state=0).fit(X).n_clusters_
+        3
+
+        """
+        raise NotImplementedError
+
+
+class ScoresRows:
+    """Base of estimators that score rows."""
+
+    def score_samples(self, X: TableLike) -> LazyValues:
+        """Return a score of every row: the higher, the farther inside its cluster.
+
+        The notes of the class describe what it measures.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
+        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
+        >>> inside > outside
+        np.True_
+
+        """
+        raise NotImplementedError
+
+
+class DecidesRows(ScoresRows):
+    """Base of estimators whose rows lie inside or outside a boundary."""
+
+    def decision_function(self, X: TableLike) -> LazyValues:
+        """Return the score of every row, negative outside all clusters.
+
+        The notes of the class describe its unit.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
+        array([ True, False])
+
+        """
+        raise NotImplementedError
+
+
+class StreamEstimator:
+    """Estimator that also learns from a stream, one block of rows at a time."""
+
+    def partial_fit(self, X: TableLike, y: object = None) -> Self:
+        """Learn from the next rows of a stream.
+
+        The notes of the class describe what the first block decides. Rows should come in random
+        order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The next rows, in memory.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            For infinity in X, or a parameter that is out of range or needs all rows at once. For
+            NaN, unless the class takes missing values.
+
+        Examples
+        --------
+        >>> from distsvc import MixtureClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(2000, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = MixtureClustering(random_state=0)
+        >>> for block in (X[:1000], X[1000:]):
+        ...     model = model.partial_fit(block)
+        >>> model.n_clusters_
+        3
+
+        """
+        raise NotImplementedError
+
+
+class PublishedSettings:
+    """The base of estimators whose paper prints its settings."""
+
+    _algorithm: ClassVar[str]
+    """Name of the algorithm in a job file."""
+
+    @classmethod
+    def published(cls, **parameters: Any) -> Self:
+        """Return an estimator with exactly the settings of its paper.
+
+        The notes of the class list them, with paper and section.
+
+        Parameters
+        ----------
+        **parameters
+            Parameters without a value in the paper, and settings to change.
+
+        Returns
+        -------
+        estimator : object
+            Not fitted.
+
+        Examples
+        --------
+        >>> from distsvc import IncrementalMDH
+        >>> IncrementalMDH.published(n_clusters=3).alpha
+        0.1
+
+        """
+        return cls(**published(cls._algorithm, parameters))
