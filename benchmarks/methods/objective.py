@@ -56,7 +56,7 @@ def bar(name: str, solver: str) -> float | None:
 
 
 def exact_optimum(X: np.ndarray, gamma: float, C: float) -> float:
-    from distsvc.kernels.dual_cd import coordinate_ascent, gram_matrix
+    from distsvc.kernels.training import coordinate_ascent, gram_matrix
 
     K = gram_matrix(X.astype(np.float64), gamma)
     a = np.zeros(len(X))

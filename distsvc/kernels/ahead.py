@@ -23,15 +23,15 @@ from numba import types
 from distsvc.kernels import jit
 
 FORMS = {
-    "budget.descend": "f4:2 f4:2 f8:1 f4:1 i8:1 f8:1 u8:1 f8:1 f8 f8 i8 i8 i8 f8",
+    "training.descend": "f4:2 f4:2 f8:1 f4:1 i8:1 f8:1 u8:1 f8:1 f8 f8 i8 i8 i8 f8",
     "rbf.weighted_sums": "f4:2 f4:2 f4:1 f8",
     "nearest.nearest_point": "f4:2 f4:3 i4:2 i4:1 f4:2 f4:2",
-    "nearness.log_nearness": "f4:2 f4:2 i8 f4 f8:1",
+    "nearest.log_nearness": "f4:2 f4:2 i8 f4 f8:1",
     "level_tree.vote": "f4:2 f4:2 f4:1 i8:1 f8",
     "level_tree.add_differences": "f4:2 f4:2 f4:2 f8 i8:2 b1",
     "level_tree.merge_components": "f4:1 i8:1 f8:1 i8:2 f4:1 f8",
     "level_tree.forest_parts": "i8 i8:2 b1:1",
-    "agreement.pairs_together": "i4:2 i4:1",
+    "rows.pairs_together": "i4:2 i4:1",
     "boundary.climb": "f4:2 f4:2 f4:1 f8 f8 i8",
     "population.describe_number": "f8:2 f8:2 i8 f8:1 i8:1 f8 f8:1",
     "mixture.expectation": "f8:2 i4:2 i8:1 i8:2 i8:2 f8:1 f8:2 f8:3 f8:2 i8:1 b1 f8:2 f8:1 f8:2 "
@@ -39,12 +39,12 @@ FORMS = {
     "mixture.maximise": "f8:1 f8:2 f8:3 f8:2 i8:1 f8:2 f8:1 b1 f8:2 f8:1 f8:2 f8:3 f8:2",
     "mixture.expectation_maximisation": "f8:2 i4:2 i8:1 i8:2 i8:2 i8:1 i8:1 f8:2 f8:1 f8:1 f8:2 "
     "f8:3 f8:2 b1 f8:2 f8:1 f8:2 f8:3 f8:2 i8 f8",
-    "cells.fit_cells": "f8:1 f8:1 f8:1 f8:1 f8:1 f8 i8 f8",
-    "projection.coordinates": "f4:2 f4:2",
-    "diffusion.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",
-    "cells.interpolate": "f8:1 f8:1 f8:1 f8:1",
-    "moments.add_block": "f8:2 f8:1 i8:3 f8:1 f8:1 i8:1",
-    "moments.count_between": "f8:2 f8:2 i8:2",
+    "columns.fit_cells": "f8:1 f8:1 f8:1 f8:1 f8:1 f8 i8 f8",
+    "rows.coordinates": "f4:2 f4:2",
+    "graph.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",
+    "columns.interpolate": "f8:1 f8:1 f8:1 f8:1",
+    "scaling.add_block": "f8:2 f8:1 i8:3 f8:1 f8:1 i8:1",
+    "scaling.count_between": "f8:2 f8:2 i8:2",
 }
 """Kernels of the default job, and the types of their arguments, in the order of compilation.
 

@@ -1,11 +1,13 @@
 """The trees of two baselines: a coreset tree for BICO, and a growing tree for SPDC.
 
-A coreset tree of c slots summarises a stream by clustering features (number, mean, sum of squares).
-It is stored in arrays: references, means (c, d), weights, sums (c,) float64; child (c + 1,) int64,
-the first child of every slot, and of the root at place c; sibling (c,) int64; -1 ends lists. free
-(c,) int64 with n_free (1,) int64 is a stack of unused slots, whose weight is 0. A slot summarises
-`weights` rows by their mean and the sum of squares about it. Its reference, the first of these
-rows, never moves.
+A coreset tree summarises a stream of rows by c clustering features, its slots. Slot i represents
+weights[i] rows with the mean means[i] and the sum of squared distances sums[i] from it. Its
+reference point references[i] is the first of these rows and never moves.
+
+Arrays of slots are references, means (c, d), weights and sums (c,) float64. The tree is stored as
+linked lists: child (c + 1,) int64 has the first child of every slot, and of the root at the end;
+sibling (c,) int64 has the next child of the same parent; -1 ends a list. The first n_free[0]
+entries of free (c,) int64 are the unused slots, whose weight is 0.
 """
 
 import numpy as np
@@ -22,7 +24,7 @@ FIRST_RADIUS = 0.0625
 
 @inlined
 def _squared_distance(a, b, limit):
-    """Return the squared distance of a and b (d,), or a partial sum above the limit."""
+    """Return the squared distance of a and b (d,), or a partial sum that is above the limit."""
     d = a.shape[0]
     total = 0.0
     start = 0
@@ -34,7 +36,10 @@ def _squared_distance(a, b, limit):
 
 @inlined
 def _nearest(x, head, references, sibling):
-    """Return the slot, in a list, whose reference is nearest to x, or -1; and the distance."""
+    """Return the slot whose reference is nearest to x, and the squared distance.
+
+    The slots are the list that starts at slot `head`; the result is -1 if it is empty.
+    """
     best, nearest = np.inf, -1
     j = head
     while j >= 0:
@@ -47,13 +52,13 @@ def _nearest(x, head, references, sibling):
 
 @inlined
 def _growth(weight, mean, other, other_mean):
-    """Return the increase of the sum of squares if two weighted means are merged."""
+    """Return the increase of the sum of squares if slots with these weights and means merge."""
     return weight * other / (weight + other) * _squared_distance(mean, other_mean, np.inf)
 
 
 @inlined
 def _absorb(i, j, means, weights, sums, free, n_free):
-    """Add slot j to slot i and free it; its children are not moved."""
+    """Merge slot j into slot i, and add j to the free slots; the children of j stay in place."""
     sums[i] += sums[j] + _growth(weights[i], means[i], weights[j], means[j])
     weights[i] += weights[j]
     share = weights[j] / weights[i]
@@ -68,11 +73,13 @@ def _absorb(i, j, means, weights, sums, free, n_free):
 def insert_rows(
     X, first, threshold, references, means, weights, sums, child, sibling, free, n_free
 ):
-    """Add the rows of X (n, d) float64 from `first` on; return the first row without a free slot.
+    """Insert the rows of X (n, d) float64 from number `first` on into a coreset tree.
 
-    A row starts at the root. If no child's reference is near enough, the row becomes a new child.
-    Otherwise it joins the nearest child if that child's sum of squares stays within the threshold,
-    or goes down to the children of that child.
+    Each row descends from the root. If no child's reference is within the radius of the level, the
+    row becomes a new child. Otherwise it joins the nearest child, if that child's sum of squares
+    stays within the threshold. If it does not, the row descends to this child's children.
+
+    Return the number of the first row that was not inserted, since no slot was free, or n.
     """
     n, d = X.shape
     for i in range(first, n):
@@ -105,11 +112,11 @@ def insert_rows(
 
 @kernel
 def rebuild(threshold, references, means, weights, sums, child, sibling, free, n_free):
-    """Merge slots under a higher threshold.
+    """Merge slots of a coreset tree after its threshold was raised.
 
     The root's children are inserted again, as rows are. Then, from the top down, a child is merged
-    into its parent if the parent's sum of squares stays within the threshold. The parent inherits
-    its children, which are tried in turn.
+    into its parent if the parent's sum of squares stays within the threshold. The children of a
+    merged child become children of the parent, and are tested next.
     """
     root = sibling.shape[0]
     j, child[root] = child[root], -1
@@ -154,9 +161,9 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
 
 @inlined
 def _learn_row(x, mean, leading, count, amnesia):
-    """Update a leaf's mean (d,) and direction `leading` (d,) by x (d,), its `count`-th row.
+    """Update a leaf's mean and direction `leading` (d,) by its `count`-th row x (d,).
 
-    Returns the projection of x on the direction.
+    Return the projection of x on the direction. `stream_rows` has the formula.
     """
     d = x.shape[0]
     inner, squared = 0.0, 0.0
@@ -185,16 +192,18 @@ def stream_rows(
 ):
     """Learn from the rows of X (n, d) float32 from `first` on, until the window of a leaf is full.
 
-    A row x goes down the tree to a leaf. In an inner node i it goes to children[i, 0] (m, 2) int64
-    if directions[i] (m, d) float32 times x is at most thresholds[i] (m,) float64, else to
-    children[i, 1]. The children of a leaf are -1. The leaf's means (m, d) float64 and counts (m,)
-    int64 are updated. Its direction is a row u of leading (m, d) float64. The norm of u is the
-    eigenvalue. CCIPCA updates it:
+    A row x descends the tree to a leaf. In an inner node i it goes to children[i, 0] if
+    directions[i].x is at most thresholds[i], else to children[i, 1]. The children of a leaf are -1.
+    The leaf's mean, count and direction are updated. The direction is a row u of `leading`, whose
+    norm is the eigenvalue. CCIPCA updates it:
 
         u <- (1 - r) u + r (x - mean) ((x - mean) . u) / |u|,    r = min((1 + amnesia) / count, 1/2)
 
-    The row's projection is appended to windows (m, w) float32 with filled (m,) int64 values.
-    Returns the first row not used, and the leaf with a full window, or -1.
+    The row's projection is appended to the leaf's window, which has filled[i] values. Return the
+    number of the first row not used, and the leaf with a full window, or -1.
+
+    Arrays of nodes are directions (m, d) and windows (m, w) float32, means and leading (m, d) and
+    thresholds (m,) float64, children (m, 2), counts and filled (m,) int64.
     """
     n = X.shape[0]
     for i in range(first, n):

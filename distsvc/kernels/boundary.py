@@ -13,8 +13,8 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, total
+from distsvc.kernels.level_tree import root_of
 from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, squared_distances
-from distsvc.kernels.union_find import root_of
 
 STACK_SIZE = 1024
 """Maximum number of pairs of boxes on the stack.

@@ -15,7 +15,6 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import LOG2_E, MAX_SQUARED_DISTANCE, exp2, lowest, squared_distances
-from distsvc.kernels.union_find import root_of
 
 FIXED_POINT_UNITS = 2.0**30
 """Units per 1 in fixed-point sums of kernel values. Integer sums do not depend on the order of the
@@ -38,38 +37,30 @@ BATCH = 4
 """Number of rows in every step of the vote, so that the processor overlaps their work."""
 
 
+@inlined
+def root_of(parent, i):
+    """Return the root of vertex i; the path to it is halved. parent (n,) int64 or int32."""
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i
+
+
 @kernel
 def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
-    """Join components along edges, which are sorted by falling height.
+    """Join components of a connected graph along its edges; return the edges used, and branches.
+
+    Vertices have `heights` (n,) float32, `mass` (n,) float64, and their order by `falling` height
+    (n,) int64. Edges are `pairs` (m, 2) int64 with falling `edge_heights` (m,) float32.
 
     A component becomes a branch when its mass reaches `least_mass`. Branches are numbered in the
     order of their births; the root is the branch that never dies. If two branches meet, the one
     with the lower birth level dies, and in a tie the one with the lower peak.
 
-    Parameters
-    ----------
-    heights : (n,) float32
-        Heights of the vertices.
-    falling : (n,) int64
-        Vertices by falling height; the first of equal ones is born first.
-    mass : (n,) float64
-        Masses of the vertices.
-    pairs : (m, 2) int64
-        Edges of a connected graph.
-    edge_heights : (m,) float32
-        Heights of the edges, falling.
-    least_mass : float64
-        Minimum mass of a branch.
-
-    Returns
-    -------
-    tree : (n - 1,) int64
-        Indices of the edges that joined two components, in their order.
-    births, peaks, masses : (b,) float32, int64, float64
-        Birth level, highest vertex, and mass at death of each branch.
-    parents, joints : (b,) int64
-        Branch that survived the branch, and index into `tree` of their edge; -1 for the root.
-
+    The results are the indices (n - 1,) int64 of the edges that joined two components, in their
+    order, and five arrays (b,) of the branches: birth levels float32, highest vertices int64,
+    masses at death float64, surviving branches int64, and the numbers int64 of the joining edges
+    among those used. The last two are -1 for the root.
     """
     n = heights.size
     parent = np.arange(n)

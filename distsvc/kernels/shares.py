@@ -1,4 +1,7 @@
-"""Shares of all clusters in a row: by votes, nearest points, or a tree of hyperplanes."""
+"""Shares of clusters in rows, which sum to 1 in each row.
+
+They come from kernel sums, from distances to nearest points, or from a tree of hyperplanes.
+"""
 
 import math
 
@@ -11,7 +14,7 @@ from distsvc.kernels.rbf import LOG2_E, ZERO, exp2, least_square, squared_distan
 
 @inlined
 def _normalise(shares):
-    """Divide shares by their sum."""
+    """Divide the shares (k,) of a row by their sum, in place."""
     total = ZERO
     for c in range(shares.size):
         total += shares[c]
@@ -21,11 +24,12 @@ def _normalise(shares):
 
 @kernel
 def vote_shares(X, S, a, ends, gamma, power):
-    """Return the shares (n, k) float32 of groups of vectors in the weighted kernel sums at rows.
+    """Return shares (n, k) float32 of clusters by their weighted kernel sums at rows X (n, d).
 
-    X (n, d), S (d, B), a (B,) float32, positive, ends (k,) int64 as in `level_tree.vote`. Shares
-    are proportional to the groups' sums to the `power` (float64). Exponents are shifted by the
-    nearest vector's, so that sums of distant rows do not vanish.
+    The clusters are the groups of vectors S (d, B) with weights a (B,), both float32, and `ends`,
+    as in `level_tree.vote`. A share is proportional to the cluster's kernel sum to the `power`
+    (float64). Sums are relative to the kernel value of the nearest vector, since they would vanish
+    far from all vectors.
     """
     n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -51,11 +55,10 @@ def vote_shares(X, S, a, ends, gamma, power):
 
 @kernel
 def nearest_shares(X, S, ends, scale):
-    """Return the shares (n, k) float32 of groups of points by the point nearest to each row.
+    """Return shares (n, k) float32 of clusters by their points nearest to rows X (n, d) float32.
 
-    X (n, d), S (d, B) float32, ends (k,) int64: group c is the points from ends[c - 1] to ends[c].
-    Shares are proportional to exp(-scale r^2), where r is the distance to the nearest point of a
-    group.
+    Cluster c has the columns of S (d, B) float32 from ends[c - 1] to ends[c]; ends (k,) int64. A
+    share is proportional to exp(-scale r^2), with r the distance to the cluster's nearest point.
     """
     n, b = X.shape[0], S.shape[1]
     factor = -np.float32(scale) * LOG2_E
@@ -75,11 +78,13 @@ def nearest_shares(X, S, ends, scale):
 
 @kernel
 def path_shares(X, V, thresholds, widths, children, labels, shares):
-    """Add each row's shares of the leaves of a hyperplane tree to `shares` (n, k) float32.
+    """Add the shares of clusters by a tree of hyperplanes to `shares` (n, k) float32.
 
-    X (n, d), V (nodes, d) float32, thresholds and widths (nodes,) float64, children (nodes, 2)
-    int32: later nodes, or negative in leaves; labels (nodes,) int32. The first child gets 1 / (1 +
-    exp((V.x - threshold) / width)) of a node's share.
+    The root's share is 1. A node's first child gets 1 / (1 + exp((V.x - threshold) / width)) of the
+    node's share, and the second child the rest. Leaves add their shares to their clusters.
+
+    Rows X (n, d) and normals V (m, d) are float32; thresholds and widths (m,) float64. Children (m,
+    2) int32 are later nodes, negative in leaves; labels (m,) int32 are the leaves' clusters.
     """
     nodes = V.shape[0]
     arrived = np.empty(nodes)
@@ -101,10 +106,11 @@ def path_shares(X, V, thresholds, widths, children, labels, shares):
 
 @kernel
 def largest_others(shares, labels, others, other_shares):
-    """Set others and other_shares (n, m), int32 and float32, to the largest other shares.
+    """Set `others` (n, m) int32 to the clusters with the largest shares besides a row's own.
 
-    shares (n, k) float32 are overwritten with -1 where used; labels (n,) int32 are the rows' own
-    clusters; m < k. Shares descend; ties are in the order of clusters.
+    `other_shares` (n, m) float32 are set to their shares, in descending order; ties are in the
+    order of clusters. `labels` (n,) int32 are the rows' own clusters, and m < k. Used entries of
+    `shares` (n, k) float32 are overwritten with -1.
     """
     for i in range(shares.shape[0]):
         row = shares[i]

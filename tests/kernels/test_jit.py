@@ -10,8 +10,8 @@ import pytest
 
 from distsvc.kernels import jit
 from distsvc.kernels.jit import cache_folder
-from distsvc.kernels.moments import count_between
 from distsvc.kernels.rbf import weighted_sums
+from distsvc.kernels.scaling import count_between
 
 HERE = Path(__file__).parent
 
@@ -89,7 +89,7 @@ if len(sys.argv) > 1:  # by what numba tries a folder; no mode stops root
 import numpy as np
 from numba.core.registry import CPUDispatcher
 import distsvc.kernels
-from distsvc.kernels.moments import count_between
+from distsvc.kernels.scaling import count_between
 names = [m.name for m in pkgutil.iter_modules(distsvc.kernels.__path__, "distsvc.kernels.")]
 found = [v for n in names for v in vars(importlib.import_module(n)).values()]
 kernels = [v for v in found if isinstance(v, CPUDispatcher)]
@@ -142,7 +142,7 @@ def start(*arguments, **environment):
 def test_many_processes_may_start_at_once_on_an_empty_cache(tmp_path):
     code = """
 import numpy as np
-from distsvc.kernels.moments import count_between
+from distsvc.kernels.scaling import count_between
 counts = np.zeros((2, 11), np.int64)
 count_between(np.array([[0.3, 0.7], [0.1, 4.0]]), np.linspace(0, 1, 18).reshape(2, 9), counts)
 print(counts.tolist())

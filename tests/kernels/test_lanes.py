@@ -24,22 +24,22 @@ PROCESSORS = {
 KERNELS = """
 import hashlib
 import numpy as np
-from distsvc.kernels import dual_cd, hyperplane, level_tree, nearness, projection, rbf
+from distsvc.kernels import hyperplanes, level_tree, linear, nearest, rbf, rows
 
 random = np.random.default_rng(0)
 X, S = random.normal(size=(300, 9)).astype("f4"), random.normal(size=(9, 77)).astype("f4")
 a, ends = random.uniform(0.1, 1.0, 77).astype("f4"), np.array([30, 77])
 near = np.empty(300)
-nearness.log_nearness(X, S, 35, np.float32(0.01), near)
+nearest.log_nearness(X, S, 35, np.float32(0.01), near)
 found = [near, rbf.weighted_sums(X, S, a, 0.1), level_tree.vote(X, S, a, ends, 0.05)]
-found += [projection.project(X, S.T[:3]), projection.project(np.einsum("ij,kj->ik", X, X), X.T)]
+found += [rows.project(X, S.T[:3]), rows.project(np.einsum("ij,kj->ik", X, X), X.T)]
 V, means, rest = np.eye(7, 9, dtype="f4"), np.zeros((7, 9), "f4"), np.ones((2, 7))
 visits, decays = np.zeros(7, np.int64), np.ones(1)
-hyperplane.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, decays)
+hyperplanes.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, decays)
 children = np.array([[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4], np.int32)
-found += hyperplane.route(X, V, np.zeros(7), np.ones(7), children)
+found += hyperplanes.route(X, V, np.zeros(7), np.ones(7), children)
 products = np.empty(300)
-dual_cd.products(X.astype(float), S[:, 0].astype(float), products)
+linear.products(X.astype(float), S[:, 0].astype(float), products)
 found += [means, V, rest, products]
 for one in found:
     print(hashlib.sha256(np.ascontiguousarray(one).tobytes()).hexdigest()[:12])

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from distsvc.kernels.projection import project
+from distsvc.kernels.rows import project
 from distsvc.models.automatic.decision import (
     CENTRES,
     FOLLOWED,

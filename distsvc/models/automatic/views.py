@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.kernels.projection import project
+from distsvc.kernels.rows import project
 from distsvc.models.automatic.decision import ViewDecision
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rules.rule import Rule

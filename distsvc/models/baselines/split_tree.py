@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from distsvc.kernels.projection import project
+from distsvc.kernels.rows import project
 
 NO_CHILD = -1
 

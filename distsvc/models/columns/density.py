@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
-from distsvc.kernels.cells import fit_cells
+from distsvc.kernels.columns import fit_cells
 from distsvc.kernels.mixture import MIN_RELATIVE_SD
 
 MAX_CELLS = 150

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from distsvc.inputs.mixed import MOST_LEVELS
-from distsvc.kernels.projection import project
+from distsvc.kernels.rows import project
 from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
 from distsvc.models.mixture.density import MixtureRows

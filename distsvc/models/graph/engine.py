@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.parameters import completed
-from distsvc.kernels.projection import project
+from distsvc.kernels.rows import project
 from distsvc.models.graph.coordinates import Without, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling

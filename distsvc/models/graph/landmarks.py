@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial import cKDTree
 
-from distsvc.kernels.projection import project
+from distsvc.kernels.rows import project
 from distsvc.kernels.shares import nearest_shares
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import ArrayField, ClustersField

@@ -270,7 +270,7 @@ class TreeEngine:
         mutual information of the restarts is at least `MIN_SHARED_INFORMATION`. Many small clusters
         lower the index more than the information, which fewer clusters would lose.
         """
-        labels = [cut.labels_of(self.pilot) for cut in cuts]
+        labels = [cut.label(self.pilot)[0] for cut in cuts]
         alike = rand_indices(labels)
         one_cluster = self.clearest_valley < self.parameters["valley"]
         if self.parameters["n_clusters"] is not None or one_cluster:
@@ -282,7 +282,7 @@ class TreeEngine:
         usual = int(np.median([cut.n_clusters for cut in cuts]))
         for k in range(usual - 1, 1, -1):
             fewer = [cut.tree.cut(k) for cut in cuts]
-            found = rand_indices([cut.labels_of(self.pilot) for cut in fewer])
+            found = rand_indices([cut.label(self.pilot)[0] for cut in fewer])
             if _mean_agreement(found) >= LEAST_AGREEMENT:
                 self.lowered = True
                 self.notes.append(

@@ -54,9 +54,6 @@ class TreeRule(ClusterTree, Rule):
         labels, margins = self._cut.label(Z)
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
 
-    def labels(self, Z: np.ndarray) -> np.ndarray:
-        return self._cut.labels_of(Z)
-
     def shares(self, Z: np.ndarray) -> np.ndarray:
         cut, shares = self._cut, np.zeros((len(Z), self.cut_into), np.float32)
         nodes = self.V, self.thresholds, SPLIT_SOFTNESS * self.spreads, cut.children, cut.labels

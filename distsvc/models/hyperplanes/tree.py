@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
-from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, ends_of, learn, route
+from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 MIN_CURVE = 10
@@ -26,7 +26,7 @@ MIN_CURVE = 10
 class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
-    `means` to `visits` are the state of `distsvc.kernels.hyperplane.learn`; node k starts along
+    `means` to `visits` are the state of `distsvc.kernels.hyperplanes.learn`; node k starts along
     feature k mod d. `counts`, `sums` and `squares` are the number, the sum and the sum of ||x||^2
     of the rows that `count` has added to every bottom node.
     """
@@ -66,14 +66,10 @@ class GrowingTree:
         decays = _decays(min(2 ** n_rows.bit_length(), 2**20))
         learn(X, *state, alpha, penalty, bandwidth, most_visits, clip, decays)
 
-    def ends(self, X: np.ndarray) -> np.ndarray:
-        """Return the bottom nodes (n,) int32 of the rows of X (n, d) float32."""
-        V, thresholds, _ = self.hyperplanes()
-        return ends_of(X, V, thresholds, self.children())
-
     def count(self, X: np.ndarray) -> None:
         """Add the rows of X (n, d) float32 to the sums of their bottom nodes."""
-        add_rows(X, self.ends(X), self.counts, self.sums, self.squares)
+        ends, _ = route(X, *self.hyperplanes(), self.children())
+        add_rows(X, ends, self.counts, self.sums, self.squares)
 
     def forget(self, share: float) -> None:
         for total in (self.counts, self.sums, self.squares):
@@ -244,10 +240,6 @@ class Cut:
         tree = self.tree
         ends, margins = route(X, tree.V, tree.thresholds, tree.spreads, self.children)
         return self.labels[ends], margins
-
-    def labels_of(self, X: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of the rows of X (n, d) float32, without margins."""
-        return self.labels[ends_of(X, self.tree.V, self.tree.thresholds, self.children)]
 
     def projections(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield the node of every split, its row numbers in X (n, d) float32, and their positions.

@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from distsvc.job.parameters import Given
-from distsvc.kernels import dual_cd as kernels
+from distsvc.kernels import linear as kernels
 
 SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default of R: pairs of an outer step, as a share of the rows."""
@@ -238,7 +238,7 @@ def solve(
     limit = 1 if method.solver == "greedy-2cd" else max(int(share * everyone.size), 1)
     # Further sweeps of an outer step go over the pairs in groups of six rows.
     sweeps = 2 if method.solver == "greedy-sweeps" else 0
-    numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((3, everyone.size))
+    numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((2, everyone.size))
     state.least, state.most = -np.inf, np.inf
     active, random = everyone, np.random.default_rng(seed)
     doubtful = 0.0  # violation at which a cyclic solver computes all gradients again

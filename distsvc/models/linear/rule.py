@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from distsvc.kernels import dual_cd as kernels
+from distsvc.kernels import linear as kernels
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import ArrayField, Fact, real
 from distsvc.models.rules.reasons import Typical

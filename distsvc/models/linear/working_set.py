@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.kernels import dual_cd as kernels
+from distsvc.kernels import linear as kernels
 from distsvc.models.linear.coordinate_descent import (
     Method,
     Problem,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.kernels.moments import count_between
+from distsvc.kernels.scaling import count_between
 from distsvc.models.rows.scaling import float64_pieces
 from distsvc.models.rules.fields import ArrayField, Field
 

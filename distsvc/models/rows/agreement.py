@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distsvc.kernels.agreement import pairs_together
+from distsvc.kernels.rows import pairs_together
 
 SAME_ANSWER = 0.8
 """Adjusted Rand index above which two labellings are the same answer."""

@@ -15,7 +15,7 @@ from numbers import Integral
 import numpy as np
 
 from distsvc.job.parameters import RANDOM_STATE, RandomState
-from distsvc.kernels.texts import hash_texts
+from distsvc.kernels.rows import hash_texts
 
 SAMPLE_BYTES = 2**28
 """Maximum bytes of a sample as float32, unless the learner sets a lower limit."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from distsvc.errors import UnusableRowsError
-from distsvc.kernels.moments import (
+from distsvc.kernels.scaling import (
     DIGITS,
     add_block,
     lengths,

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.job.config import OutputConfig
-from distsvc.kernels.moments import count_between
+from distsvc.kernels.scaling import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.linear.rule import OneClassRule

@@ -10,7 +10,7 @@
 | norm(w_{t+1} - w_t) <= theta | ``theta``, the gradient step without the maintenance |
 | mean of w_1 .. w_T (Theorem 7); w_r, r ~ Uniform([T]) (Theorem 3 of 2016) | ``iterate`` |
 
-As in `distsvc.kernels.budget`, w_{t+1} is (C / t) sum_j n_j phi(s_j) with the counts n_j, so that
+As in `distsvc.kernels.training`, w_{t+1} is (C / t) sum_j n_j phi(s_j) with the counts n_j, so that
 equal coefficients are equal numbers. The papers leave ties open: the oldest vector is removed.
 """
 

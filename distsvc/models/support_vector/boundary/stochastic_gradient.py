@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.kernels import budget as kernels
+from distsvc.kernels import training as kernels
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, State
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, whole

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.kernels.dual_cd import coordinate_ascent, gram_matrix
+from distsvc.kernels.training import coordinate_ascent, gram_matrix
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary.libsvm import one_class_machine, one_class_offset

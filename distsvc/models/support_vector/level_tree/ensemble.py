@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.kernels.projection import project
+from distsvc.kernels.rows import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.min_cluster_size import FLAT, few_points, least_mass
 from distsvc.models.rows.threads import map_threads

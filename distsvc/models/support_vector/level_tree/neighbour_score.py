@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from distsvc.kernels.nearness import log_nearness
+from distsvc.kernels.nearest import log_nearness
 from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 
 POINTS, SCORE_NEIGHBOURS = 500, 35

@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from distsvc.kernels.agreement import separated_pairs
+from distsvc.kernels.rows import separated_pairs
 from distsvc.models.rows.agreement import rand_indices
 from distsvc.models.rows.neighbours import nearest_others
 from distsvc.models.rows.threads import map_threads, one_thread

@@ -4,7 +4,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
-from distsvc.kernels.dual_cd import coordinate_ascent, gram_matrix
+from distsvc.kernels.training import coordinate_ascent, gram_matrix
 from distsvc.models.support_vector.boundary.stochastic_gradient import (
     STRATEGIES,
     StochasticGradient,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, ends_of, learn, route
+from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, route
 from tests import reference
 
 NEVER = 2**62
@@ -248,19 +248,6 @@ def test_twin_route(form, d):
     np.testing.assert_allclose(margins, slow_margins, atol=3e-6, rtol=1e-6)
     assert (ends.dtype, margins.dtype) == (np.int32, np.float32)
     assert len(set(ends.tolist())) > 3
-
-
-@pytest.mark.parametrize("d", [1, 5, 16, 50])
-@reference.forms(ends_of)
-def test_ends_alone_are_those_of_the_route(form, d):
-    X, tree = rows(60, d), Tree(15, d)
-    tree.feed(rows(300, d, seed=1))
-    thresholds, children = np.linspace(-0.3, 0.3, 15), complete_children(15)
-    ends, margins = route(X, tree.V, thresholds, np.ones(15), children)
-    assert margins.min() > 1e-5
-    found = form(X, tree.V, thresholds, children)
-    assert found.dtype == np.int32
-    np.testing.assert_array_equal(found, ends)
 
 
 UNEVEN = (

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.sparse import random_array
 
-from distsvc.kernels.diffusion import walk_on
+from distsvc.kernels.graph import walk_on
 
 
 @pytest.mark.parametrize("density", [0.0, 0.02, 0.3])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.kernels import budget as kernels
+from distsvc.kernels import training as kernels
 from tests import reference
 from tests.normal_rows import rows
 
@@ -200,3 +200,41 @@ def test_theta_zero_never_stops():
     m = Model(1, 3)
     assert m.feed(np.zeros((1000, 1), np.float32), 1.0, 1.0) == 1000
     assert m.state[kernels.STOPPED_FLAG] == 0
+
+
+def points(n, d=2, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def solve(K, bound, tolerance=1e-10, max_sweeps=100_000):
+    a = np.zeros(len(K))
+    return a, kernels.coordinate_ascent(K, a, bound, tolerance, max_sweeps)
+
+
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_twin_gram_matrix(d):
+    X = points(20, d)
+    K = kernels.gram_matrix(X, 0.7)
+    np.testing.assert_allclose(K, reference.gaussian(X, X, 0.7), rtol=1e-13)
+    assert (K == K.T).all()
+    assert (np.diag(K) == 1.0).all()
+
+
+@pytest.mark.parametrize("bound", [0.02, 0.1, 5.0])
+def test_twin_coordinate_ascent(bound):
+    K = reference.gaussian(points(40), points(40), 2.0)
+    a, _ = solve(K, bound)
+    slow = reference.dual_optimum(K, bound)
+    assert a.sum() - a @ K @ a / 2 == pytest.approx(slow.sum() - slow @ K @ slow / 2, rel=1e-7)
+    np.testing.assert_allclose(K @ a, K @ slow, atol=1e-4)
+
+
+def test_the_number_of_sweeps_is_limited():
+    a, sweeps = solve(kernels.gram_matrix(points(50), 0.1), 1.0, 1e-12, 3)
+    assert sweeps == 3
+    assert a.sum() > 0.0
+
+
+def test_one_row():
+    assert solve(np.ones((1, 1)), 5.0)[0].tolist() == [1.0]
+    assert solve(np.ones((1, 1)), 0.5)[0].tolist() == [0.5]

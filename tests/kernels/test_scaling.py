@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from distsvc.kernels.moments import DIGITS, add_block, count_between, scale_rows
+from distsvc.kernels.scaling import DIGITS, add_block, count_between, scale_rows
 from tests import reference
 
 VALUES = st.floats(-1e150, 1e150) | st.floats(-1e-290, 1e-290) | st.just(np.nan)

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from distsvc.kernels import dual_cd
-from distsvc.kernels.dual_cd import coordinate_ascent, gram_matrix
+from distsvc.kernels import linear
 from tests import reference
 
 
@@ -48,7 +47,7 @@ def of_rows(dense, sparse):
     return pytest.mark.parametrize(("form", "of"), forms, ids=ids)
 
 
-@of_rows(dual_cd.gradient_dense, dual_cd.gradient_sparse)
+@of_rows(linear.gradient_dense, linear.gradient_sparse)
 def test_gradients(form, of):
     case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
     form(*of(case), case.u, case.p, case.scale, rows, G)
@@ -56,35 +55,35 @@ def test_gradients(form, of):
     assert np.isnan(np.delete(G, rows)).all()
 
 
-@reference.forms(dual_cd.products)
+@reference.forms(linear.products)
 def test_products_with_rows(form):
     case, out = Case(), np.empty(24)
     form(case.X, case.u, out)
     np.testing.assert_allclose(out, case.X @ case.u, atol=1e-13)
 
 
-@reference.forms(dual_cd.closeness)
+@reference.forms(linear.closeness)
 def test_distances_from_a_centre(form):
     case, out = Case(), np.empty(24)
     form(case.X, case.u, out)
     np.testing.assert_allclose(out, -((case.X - case.u) ** 2).sum(axis=1), rtol=1e-13)
 
 
-@of_rows(dual_cd.weighted_sum_dense, dual_cd.weighted_sum_sparse)
+@of_rows(linear.weighted_sum_dense, linear.weighted_sum_sparse)
 def test_weighted_sums(form, of):
     case, u = Case(), np.zeros(7)
     form(*of(case), case.alpha, u)
     np.testing.assert_allclose(u, case.u, atol=1e-13)
 
 
-@reference.forms(dual_cd.squares_dense)
+@reference.forms(linear.squares_dense)
 def test_squares_of_dense_rows(form):
     case, squares = Case(), np.empty(24)
     form(case.X, squares)
     np.testing.assert_allclose(squares, case.squares, atol=1e-13)
 
 
-@reference.forms(dual_cd.squares_sparse)
+@reference.forms(linear.squares_sparse)
 def test_squares_of_sparse_rows(form):
     case, squares = Case(), np.empty(24)
     data, _, indptr = case.csr
@@ -94,7 +93,7 @@ def test_squares_of_sparse_rows(form):
 
 @pytest.mark.parametrize("size", [2, 4, 6])
 @pytest.mark.parametrize("seed", range(4))
-@of_rows(dual_cd.descend_dense, dual_cd.descend_sparse)
+@of_rows(linear.descend_dense, linear.descend_sparse)
 def test_steps(form, of, seed, size):
     case = Case(seed=seed)
     order, dense = case.order(), len(of(case)) == 1
@@ -108,17 +107,17 @@ def test_steps(form, of, seed, size):
     before, after = (
         reference.dual_objective(case.X, a, case.p, case.scale) for a in (case.alpha, alpha)
     )
-    assert tally[dual_cd.CHANGE] == pytest.approx(after - before, abs=1e-11)
-    assert tally[dual_cd.COST] == cost
+    assert tally[linear.CHANGE] == pytest.approx(after - before, abs=1e-11)
+    assert tally[linear.COST] == cost
     assert after < before
 
 
-@reference.forms(dual_cd.descend_dense)
+@reference.forms(linear.descend_dense)
 def test_bounds_are_written_exactly(form):
     case = Case()
     case.alpha = np.array([0.1, 0.2, 0.7] * 8)
     alpha, _, tally = case.descend(form, True, np.tile(case.order(), 40), 2)
-    assert tally[dual_cd.MOVED] > 24
+    assert tally[linear.MOVED] > 24
     assert alpha.min() == 0.0
     assert alpha.max() == 1.0
     near = (np.abs(alpha) < 1e-9) | (np.abs(alpha - 1.0) < 1e-9)
@@ -128,7 +127,7 @@ def test_bounds_are_written_exactly(form):
 @pytest.mark.parametrize(
     ("start", "u", "end"), [([0.25, 0.5], 0.75, [0.75, 0.0]), ([0.7 + 0.2, 0.1], 1.0, [1.0, 0.0])]
 )
-@reference.forms(dual_cd.descend_dense)
+@reference.forms(linear.descend_dense)
 def test_equal_rows_with_different_terms_move_to_the_bound(form, start, u, end):
     """The second sum is below 1 by rounding."""
     X, p = np.ones((2, 3)), np.array([0.0, 1.0])
@@ -138,7 +137,7 @@ def test_equal_rows_with_different_terms_move_to_the_bound(form, start, u, end):
     np.testing.assert_array_equal(alpha, end)
 
 
-@reference.forms(dual_cd.extremes)
+@reference.forms(linear.extremes)
 def test_extremes(form):
     case = Case()
     rows = np.arange(0, 24, 2)
@@ -152,19 +151,19 @@ def test_extremes(form):
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
 @pytest.mark.parametrize("ties", [False, True])
-@reference.forms(dual_cd.violating_pairs)
+@reference.forms(linear.violating_pairs)
 def test_pairs(form, ties, limit):
     for seed in range(5):
         case = Case(n=40, seed=seed)
         G = np.round(case.gradients) if ties else case.gradients
         rows = np.arange(40)[case.rng.random(40) < 0.8]
-        least, most = dual_cd.extremes(G, case.alpha, rows)
-        work = np.full((2, 40), -1), np.full((3, 40), np.nan)
+        least, most = linear.extremes(G, case.alpha, rows)
+        work = np.full((2, 40), -1), np.full((2, 40), np.nan)
         found = form(G, case.alpha, rows, least, most, limit, *work)
         assert found.tolist() == reference.violating_pairs(G, case.alpha, rows.tolist(), limit)
 
 
-@reference.forms(dual_cd.violating_pairs)
+@reference.forms(linear.violating_pairs)
 @pytest.mark.parametrize("levels", [2, 5, 1000])
 def test_pairs_of_many_rows_with_equal_gradients(form, levels):
     """The rows that share the last place are taken in their order."""
@@ -174,14 +173,14 @@ def test_pairs_of_many_rows_with_equal_gradients(form, levels):
         G = rng.permutation(G) if seed > 1 else G
         alpha = rng.choice([0.0, 0.5, 1.0], 300)
         rows = np.arange(300)
-        least, most = dual_cd.extremes(G, alpha, rows)
-        work = np.empty((2, 300), np.int64), np.empty((3, 300))
+        least, most = linear.extremes(G, alpha, rows)
+        work = np.empty((2, 300), np.int64), np.empty((2, 300))
         for limit in (1, 7, 60, 299):
             found = form(G, alpha, rows, least, most, limit, *work)
             assert found.tolist() == reference.violating_pairs(G, alpha, rows.tolist(), limit)
 
 
-@reference.forms(dual_cd.interleave)
+@reference.forms(linear.interleave)
 @pytest.mark.parametrize("n_pairs", [0, 1, 2, 3, 4, 7, 8])
 def test_pairs_of_both_halves_are_dealt_in_turns(form, n_pairs):
     pairs = np.arange(2 * n_pairs)
@@ -190,46 +189,8 @@ def test_pairs_of_both_halves_are_dealt_in_turns(form, n_pairs):
     assert sorted(found.tolist()) == pairs.tolist()
 
 
-@reference.forms(dual_cd.shrink)
+@reference.forms(linear.shrink)
 def test_rows_that_stay_in_play(form):
     G = np.array([-3.0, -3.0, 0.0, 2.0, 2.0, 0.0, -1.0])
     alpha = np.array([1.0, 0.0, 0.5, 0.0, 1.0, 1.0, 1.0])
     assert form(G, alpha, np.arange(7), -2.0, 1.0).tolist() == [1, 2, 4, 5, 6]
-
-
-def rows(n, d=2, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def solve(K, bound, tolerance=1e-10, max_sweeps=100_000):
-    a = np.zeros(len(K))
-    return a, coordinate_ascent(K, a, bound, tolerance, max_sweeps)
-
-
-@pytest.mark.parametrize("d", [1, 3, 8])
-def test_twin_gram_matrix(d):
-    X = rows(20, d)
-    K = gram_matrix(X, 0.7)
-    np.testing.assert_allclose(K, reference.gaussian(X, X, 0.7), rtol=1e-13)
-    assert (K == K.T).all()
-    assert (np.diag(K) == 1.0).all()
-
-
-@pytest.mark.parametrize("bound", [0.02, 0.1, 5.0])
-def test_twin_coordinate_ascent(bound):
-    K = reference.gaussian(rows(40), rows(40), 2.0)
-    a, _ = solve(K, bound)
-    slow = reference.dual_optimum(K, bound)
-    assert a.sum() - a @ K @ a / 2 == pytest.approx(slow.sum() - slow @ K @ slow / 2, rel=1e-7)
-    np.testing.assert_allclose(K @ a, K @ slow, atol=1e-4)
-
-
-def test_the_number_of_sweeps_is_limited():
-    a, sweeps = solve(gram_matrix(rows(50), 0.1), 1.0, 1e-12, 3)
-    assert sweeps == 3
-    assert a.sum() > 0.0
-
-
-def test_one_row():
-    assert solve(np.ones((1, 1)), 5.0)[0].tolist() == [1.0]
-    assert solve(np.ones((1, 1)), 0.5)[0].tolist() == [0.5]

@@ -135,7 +135,10 @@ def route(X, V, thresholds, spreads, children):
     X (n, d), V (nodes, d) float32; a row goes to children[j, 0] if V[j].x < thresholds[j], else to
     children[j, 1]; children (nodes, 2) int32, negative at the end of a path. Returns the nodes (n,)
     int32 and margins (n,) float32: the least |V[j].x - thresholds[j]| / spreads[j] on the path,
-    infinity without a hyperplane. Rows of a block descend together, as in `ends_of`.
+    infinity without a hyperplane.
+
+    Rows of a block descend together, level by level, so that memory accesses of several rows
+    overlap. Nodes are unsigned, which saves a check for negative indices.
     """
     n = X.shape[0]
     ends = np.zeros(n, np.int32)
@@ -152,28 +155,6 @@ def route(X, V, thresholds, spreads, children):
                     ends[i] = children[node, 0] if gap < 0.0 else children[node, 1]
                     descending = True
     return ends, margins
-
-
-@kernel
-def ends_of(X, V, thresholds, children):
-    """Return the last nodes (n,) int32 of rows, as `route` without margins.
-
-    Rows of a block descend together, level by level, so that memory accesses of several rows
-    overlap. Nodes are unsigned, which saves a check for negative indices.
-    """
-    n = X.shape[0]
-    ends = np.zeros(n, np.int32)
-    for first in range(0, n, ROWS_TOGETHER):
-        descending = True
-        while descending:
-            descending = False
-            for i in range(first, min(first + ROWS_TOGETHER, n)):
-                node = np.uint64(ends[i])
-                if children[node, 0] >= 0:
-                    gap = dot(V[node], X[i]) - thresholds[node]
-                    ends[i] = children[node, 0] if gap < 0.0 else children[node, 1]
-                    descending = True
-    return ends
 
 
 @kernel

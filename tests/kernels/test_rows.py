@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.kernels.projection import coordinates, project
+from distsvc.kernels.rows import coordinates, hash_texts, pairs_together, project, separated_pairs
 from tests import reference
 
 
@@ -51,3 +51,52 @@ def test_the_axes_leave_rows_as_they_are():
 
 def test_no_rows():
     assert project(np.zeros((0, 3), np.float32), np.eye(3, dtype=np.float32)).shape == (0, 3)
+
+
+@reference.forms(hash_texts)
+def test_twin_hash_texts(form):
+    @settings(deadline=None, max_examples=100)
+    @given(st.lists(st.binary(max_size=9), max_size=5), st.binary(max_size=3))
+    def check(texts, before):
+        data = np.array(list(before + b"".join(texts)), np.uint8)
+        ends = np.cumsum([len(before), *map(len, texts)])
+        hashes = np.empty(len(texts), np.uint64)
+        with np.errstate(over="ignore"):
+            form(data, ends, hashes)
+        assert hashes.tolist() == [reference.fnv_1a(text) for text in texts]
+
+    check()
+
+
+def test_published_values():
+    data = np.array(list(b"foobar"), np.uint8)
+    hashes = np.empty(2, np.uint64)
+    hash_texts(data, np.array([0, 0, 6]), hashes)
+    assert [hex(one) for one in hashes.tolist()] == ["0xcbf29ce484222325", "0x85944171f73967e8"]
+
+
+BOTH = pytest.mark.parametrize("plain", [False, True])
+
+
+def labels(m, n, seed=0):
+    random = np.random.default_rng(seed)
+    found = np.array([random.integers(0, random.integers(1, 9), n) for _ in range(m)], np.int32)
+    return found, found.max(axis=1) + 1
+
+
+@BOTH
+def test_pairs_that_two_clusterings_keep_together(plain):
+    rows, sizes = labels(5, 40)
+    kernel = reference.plain(pairs_together) if plain else pairs_together
+    same = rows[:, :, None] == rows[:, None]
+    expected = [[((p & q).sum() - 40) // 2 for q in same] for p in same]
+    assert kernel(rows, sizes).tolist() == expected
+
+
+@BOTH
+def test_neighbours_of_other_clusters(plain):
+    rows = labels(1, 60)[0][0]
+    near = np.random.default_rng(1).integers(0, 60, (60, 7))
+    kernel = reference.plain(separated_pairs) if plain else separated_pairs
+    assert kernel(rows, near) == (rows[near] != rows[:, None]).sum()
+    assert kernel(rows[:1], near[:1, :0]) == 0

@@ -1,17 +1,19 @@
-"""Duals of one-class problems, solved by coordinate descent.
+"""Coordinate descent for the duals of linear one-class problems (Chou, Lin and Lin 2020).
 
-Linear: min 1/2 scale a'Qa + p'a, 0 <= a <= 1, sum a constant, Q = XX'.
+The problem is min 1/2 scale a'XX'a + p'a over 0 <= a <= 1 with a constant sum of a. The code calls
+a alpha, (n,) float64. Rows X (n, d) are dense or CSR, float64; p (n,) is float64.
 
-The vector u = X'a is stored, so a component of the gradient, G_i = scale u.x_i + p_i, costs one dot
-product (Chou, Lin and Lin 2020, eq. (2.3)). A pair moves along a_i + t, a_j - t, which keeps the
-sum. It violates optimality by G_j - G_i if a_i < 1 and a_j > 0, and has the curvature
-scale |x_i - x_j|^2. Rows are dense or CSR. With CSR, one row of a pair is spread out over a zeroed
-vector, which is faster than merging sorted indices. Indices are uint32 and offsets of rows uint64,
-because signed indices are checked for being negative, which took half of the time of a product.
+The vector u = X'a, (d,) float64, is stored. A component of the gradient, G_i = scale u.x_i + p_i,
+then costs one dot product (eq. (2.3)). A step moves a pair of rows: a_i grows and a_j falls by the
+same amount. The pair violates optimality by G_j - G_i if a_i < 1 and a_j > 0. The curvature of the
+objective along the step is scale |x_i - x_j|^2.
 
-`tally` (3,) float64 accumulates the change of the objective, the pairs moved, and the cost. As in
-the paper, the unit of cost is one pass over a row: 1 for a component of the gradient, 1 for Q_ij
-and 2 for the update of u.
+CSR rows are in arrays data float64, indices uint32 and indptr uint64. Unsigned numbers need no test
+for negative indices, which took half of the time of a product.
+
+`tally` (3,) float64 accumulates the change of the objective, the moved pairs, and the cost. As in
+the paper, the unit of cost is one pass over a row: 1 for a component of the gradient, 1 for the
+curvature, and 2 for the update of u.
 """
 
 import numpy as np
@@ -20,7 +22,7 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, square_distance
 
 BOUND_TOLERANCE = 1e-12
-"""Distance from a bound that rounding can cause; closer values of alpha are set to the bound."""
+"""Distance from the bounds 0 and 1 below which alpha is set to the bound."""
 
 CHANGE, MOVED, COST = 0, 1, 2
 """Places in `tally`."""
@@ -28,15 +30,15 @@ CHANGE, MOVED, COST = 0, 1, 2
 
 @inlined
 def _at_bound(a):
-    """Return a, or the bound 0 or 1 if the two differ only by rounding."""
+    """Return a, or the bound 0 or 1 if a differs from it only by rounding."""
     return 0.0 if a < BOUND_TOLERANCE else 1.0 if a > 1.0 - BOUND_TOLERANCE else a
 
 
 @inlined
 def _move(alpha, up, down, violation, curvature, tally):
-    """Move mass from one row to another, to the minimum within the bounds; return the mass.
+    """Raise alpha[up] and lower alpha[down] to the minimum within the bounds; return the step.
 
-    Bounds are written exactly, since comparisons with them decide whether a row can move again.
+    Bounds are stored exactly, since comparisons with them decide whether a row can move again.
     """
     room, stock = 1.0 - alpha[up], alpha[down]
     both = alpha[up] + alpha[down]
@@ -57,7 +59,7 @@ def _move(alpha, up, down, violation, curvature, tally):
 
 @inlined
 def _is_stuck(members, alpha):
-    """Return True if no alpha of a group can increase, or none can decrease."""
+    """Return True if no alpha of the rows `members` can increase, or none can decrease."""
     can_grow, can_fall = 0, 0
     for i in members:
         can_grow += alpha[i] < 1.0
@@ -67,7 +69,11 @@ def _is_stuck(members, alpha):
 
 @inlined
 def _most_violating(members, G, alpha):
-    """Return the member with the least G that can increase, and that with the most to decrease."""
+    """Return the most violating pair of the rows `members`.
+
+    Its first row has the lowest G of the rows whose alpha can increase. The second row has the
+    highest G of the rows whose alpha can decrease. A missing row is -1.
+    """
     up, down = -1, -1
     for i in members:
         if alpha[i] < 1.0 and (up < 0 or G[i] < G[up]):
@@ -157,12 +163,11 @@ def squares_sparse(data, indptr, squares):
 
 @kernel
 def descend_dense(X, u, p, scale, order, size, inner, alpha, G, tally):
-    """Go through groups of rows; move the most violating pair of a group up to `inner` times.
+    """Move the most violating pair of each group of rows, at most `inner` times.
 
     A group is `size` consecutive rows of `order` (m,) int64. Groups of 2 are Algorithm 2, or the
-    inner steps of Algorithm 5. Larger groups are Algorithm 4 with r = `inner`. A group without a
-    violating pair is skipped. X (n, d). u (d,) and alpha (n,) are changed; G (n,) receives the
-    gradients computed.
+    inner steps of Algorithm 5. Larger groups are Algorithm 4 with r = `inner`. u and alpha are
+    changed in place. G (n,) float64 gets the computed components of the gradient.
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
@@ -186,10 +191,10 @@ def descend_dense(X, u, p, scale, order, size, inner, alpha, G, tally):
 def descend_sparse(
     data, indices, indptr, squares, u, p, scale, order, size, inner, alpha, G, spread, tally
 ):
-    """As `descend_dense`, for rows in CSR form.
+    """As `descend_dense`, for rows in CSR form with squared lengths `squares` (n,).
 
-    squares (n,) are |x_i|^2. `spread` (d,) is a scratch array of zeros; it is zeroed again on
-    return.
+    The inner product of a pair is computed by writing one row into `spread` (d,), which is faster
+    than merging sorted indices. `spread` is zero before and after the call.
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
@@ -215,9 +220,9 @@ def descend_sparse(
 
 @kernel
 def extremes(G, alpha, rows):
-    """Return the least G where alpha can increase, and the largest where it can decrease.
+    """Return the lowest G where alpha can increase, and the highest where it can decrease.
 
-    Only `rows` (m,) count. Without such rows the results are infinity and -infinity.
+    Only `rows` (m,) int64 are used. Without such rows the results are infinity and -infinity.
     """
     least, most = np.inf, -np.inf
     for i in rows:
@@ -230,41 +235,14 @@ def extremes(G, alpha, rows):
 
 
 @inlined
-def _in_order(keys, place, scratch):
-    """Return the key at a place, from 0, in ascending order; `scratch` is as long as `keys`.
+def _lowest(keys, rows, count):
+    """Return the `count` rows with the lowest keys, ordered by key, then by row.
 
-    Quickselect (Hoare 1961) with the median of three. Every key is moved, because a branch would be
-    mispredicted half of the time.
+    `keys` and `rows` are overwritten.
     """
-    low, high = 0, keys.shape[0] - 1
-    scratch[: high + 1] = keys
-    while low < high:
-        x, y, z = scratch[low], scratch[(low + high) // 2], scratch[high]
-        pivot = max(min(x, y), min(max(x, y), z))
-        below = low
-        for s in range(low, high + 1):
-            key = scratch[s]
-            scratch[s], scratch[below] = scratch[below], key
-            below += key < pivot
-        if place < below:
-            high = below - 1
-            continue
-        low = below
-        for s in range(below, high + 1):
-            key = scratch[s]
-            scratch[s], scratch[low] = scratch[low], key
-            low += key <= pivot
-        if place < low:
-            return pivot
-    return scratch[place]
-
-
-@inlined
-def _lowest(keys, rows, count, scratch):
-    """Return the `count` rows with the lowest keys, ordered by key, then by row."""
     n = keys.shape[0]
     if count < n:
-        bound = _in_order(keys, count - 1, scratch)
+        bound = np.partition(keys, count - 1)[count - 1]
         ties = count
         for s in range(n):
             ties -= keys[s] < bound
@@ -283,12 +261,13 @@ def _lowest(keys, rows, count, scratch):
 def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
     """Return the most violating pairs of ascending `rows` (m,) int64, as (up_1, down_1, up_2, ...).
 
-    `least` and `most` are from `extremes`. The s-th pair has the s-th least G of the rows that can
-    increase and the s-th largest of those that can decrease (eq. (3.18)). At most `limit` violating
-    pairs are returned. `numbers` (2, m) int64 and `keys` (3, m) float64, or longer, are scratch.
+    The s-th pair has the s-th lowest G of the rows whose alpha can increase, and the s-th highest G
+    of the rows whose alpha can decrease (eq. (3.18)). At most `limit` violating pairs are returned.
+    `least` and `most` are from `extremes`. `numbers` (2, m) int64 and `keys` (2, m) float64, or
+    longer, are scratch.
     """
     ups, downs = numbers
-    up_keys, down_keys, scratch = keys
+    up_keys, down_keys = keys
     n_up, n_down = 0, 0
     for i in rows:  # always written: a branch would be mispredicted half of the time
         g, a = G[i], alpha[i]
@@ -300,8 +279,8 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
     pairs = np.empty(2 * limit, np.int64)
     if limit == 0:
         return pairs
-    up = _lowest(up_keys[:n_up], ups[:n_up], limit, scratch)
-    down = _lowest(down_keys[:n_down], downs[:n_down], limit, scratch)
+    up = _lowest(up_keys[:n_up], ups[:n_up], limit)
+    down = _lowest(down_keys[:n_down], downs[:n_down], limit)
     found = 0
     while found < limit and G[up[found]] < G[down[found]]:
         pairs[2 * found], pairs[2 * found + 1] = up[found], down[found]
@@ -313,8 +292,7 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 def interleave(pairs):
     """Return pairs (2 m,) int64 of rows, alternating between the first and the second half.
 
-    Pairs come sorted by violation. Mixing the halves puts different pairs into one group in each
-    sweep.
+    `pairs` are sorted by violation. Each sweep over mixed halves has other pairs in a group.
     """
     order = pairs.copy()
     half = pairs.shape[0] // 4
@@ -326,7 +304,7 @@ def interleave(pairs):
 
 @kernel
 def shrink(G, alpha, rows, least, most):
-    """Return the `rows` (m,) int64 without those whose G keeps alpha at a bound.
+    """Return the `rows` (m,) int64 whose G does not keep alpha at a bound.
 
     `least` and `most` are from `extremes`.
     """
@@ -337,53 +315,3 @@ def shrink(G, alpha, rows, least, most):
         kept[n] = i
         n += not ((a == 1.0) & (g < least)) | ((a == 0.0) & (g > most))
     return kept[:n]
-
-
-@kernel
-def gram_matrix(X, gamma):
-    """Return K (n, n) float64, K_ij = exp(-gamma ||x_i - x_j||^2), of X (n, d) float64."""
-    n = X.shape[0]
-    K = np.empty((n, n))
-    for i in range(n):
-        for j in range(i + 1):
-            K[i, j] = K[j, i] = np.exp(-gamma * square_distance(X[i], X[j]))
-    return K
-
-
-@kernel
-def coordinate_ascent(K, a, bound, tolerance, max_sweeps):
-    """Maximise sum a - a'Ka/2 over 0 <= a <= bound by coordinates; return the number of sweeps.
-
-    K (n, n) float64 with a unit diagonal; a (n,) float64 is the start and is overwritten. Ends when
-    no variable violates its optimality condition by more than `tolerance`. Between full sweeps only
-    the variables that moved in the last one are visited.
-    """
-    n = K.shape[0]
-    g = np.ones(n)
-    for i in range(n):
-        if a[i] != 0.0:
-            for j in range(n):
-                g[j] -= a[i] * K[i, j]
-    active = np.ones(n, np.bool_)
-    full = True
-    for sweep in range(max_sweeps):
-        worst = 0.0
-        for i in range(n):
-            if not (full or active[i]):
-                continue
-            value = min(max(a[i] + g[i], 0.0), bound)
-            change = value - a[i]
-            active[i] = abs(change) > tolerance
-            if change != 0.0:
-                worst = max(worst, abs(change))
-                a[i] = value
-                row = K[i]
-                for j in range(n):
-                    g[j] -= change * row[j]
-        if worst <= tolerance:
-            if full:
-                return sweep + 1
-            full = True
-        else:
-            full = sweep % 10 == 9
-    return max_sweeps

@@ -1,0 +1,96 @@
+"""Kernels for rows of any table: hash values, coordinates, agreement of labellings."""
+
+import numpy as np
+
+from distsvc.kernels.jit import kernel
+from distsvc.kernels.lanes import ROWS_AT_ONCE, weighted_rows
+
+
+@kernel
+def hash_texts(data, offsets, hashes):
+    """Write the 64-bit FNV-1a hash of each text (Fowler, Noll and Vo) into hashes (n,) uint64.
+
+    data (m,) uint8 are the bytes of all texts; offsets (n + 1,) int64: the bytes of text i are
+    those from offsets[i] to offsets[i + 1].
+    """
+    for i in range(hashes.size):
+        found = np.uint64(0xCBF29CE484222325)
+        for j in range(offsets[i], offsets[i + 1]):
+            found = (found ^ np.uint64(data[j])) * np.uint64(0x100000001B3)
+        hashes[i] = found
+
+
+@kernel
+def coordinates(X, components):
+    """Return the coordinates (n, q) float32 of the rows X (n, d) float32.
+
+    components (q, d) float32; features that have weight 0 in all of them are skipped. The terms of
+    a coordinate are added in the order of the features, so that a row's result depends on that row
+    alone. The last bits of a matrix product would depend on the shape of the block.
+    """
+    (n, d), q = X.shape, components.shape[0]
+    weights, used, u = np.empty((q, d), np.float32), np.empty(d, np.int64), 0
+    for k in range(d):
+        is_used = False
+        for j in range(q):
+            weights[j, u] = components[j, k]
+            is_used |= components[j, k] != 0.0
+        if is_used:
+            used[u] = k
+            u += 1
+    out = np.empty((n, q), np.float32)
+    block, sums = np.zeros((d, ROWS_AT_ONCE), np.float32), np.empty(ROWS_AT_ONCE, np.float32)
+    for start in range(0, n, ROWS_AT_ONCE):
+        n_rows = min(ROWS_AT_ONCE, n - start)
+        for t in range(n_rows):
+            for k in range(u):
+                block[k, t] = X[start + t, used[k]]
+        for j in range(q):
+            weighted_rows(weights[j], block, u, sums)
+            for t in range(n_rows):
+                out[start + t, j] = sums[t]
+    return out
+
+
+def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
+    """Return the `coordinates` of rows X (n, d) along components (q, d) in any layout.
+
+    Without the copy, the kernel would be compiled for each layout.
+    """
+    return coordinates(X, np.ascontiguousarray(components))
+
+
+@kernel
+def pairs_together(labels, sizes):
+    """Return the number of row pairs that two clusterings both keep together, (m, m) int64.
+
+    labels (m, n) int32 are of m clusterings, from 0 to below sizes (m,) int32.
+    """
+    m, n = labels.shape
+    most = np.int64(sizes.max())
+    counts = np.zeros(most * most, np.int64)
+    found = np.empty((m, m), np.int64)
+    for i in range(m):
+        for j in range(i + 1):
+            width = np.int64(sizes[j])
+            for k in range(n):
+                counts[width * labels[i, k] + labels[j, k]] += 1
+            together = np.int64(0)
+            for c in range(width * sizes[i]):
+                together += counts[c] * (counts[c] - 1)
+                counts[c] = 0
+            found[i, j] = found[j, i] = together // 2
+    return found
+
+
+@kernel
+def separated_pairs(labels, near):
+    """Return the number of (row, neighbour) pairs with different labels.
+
+    labels (n,) int32; near (n, k) int64 are the neighbours of each row.
+    """
+    found = 0
+    for i in range(near.shape[0]):
+        for j in range(near.shape[1]):
+            found += labels[near[i, j]] != labels[i]
+    return found
