@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 from sklearn.base import clone
 
@@ -19,9 +16,3 @@ def test_public_names(name):
 def test_an_unknown_name():
     with pytest.raises(AttributeError, match="has no attribute 'KMedoids'"):
         _ = baselines.KMedoids
-
-
-def test_nothing_heavy_is_imported_before_it_is_used():
-    code = "import sys, distsvc.baselines; print(sorted({'numba', 'sklearn'} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
