@@ -11,8 +11,7 @@ from distsvc.inputs.rows import Input
 from distsvc.job.parameters import Effort, Granularity, RandomState
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.bases.mixed import MixedClusterEstimator
-from distsvc.models.bases.passes import Passes
-from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.passes import Passes, Phases
 from distsvc.models.bases.values import Values
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import seed_of

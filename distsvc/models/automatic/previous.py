@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class PreviousAnswer:
             )
             and np.array_equal(axes, columns.axes)  # type: ignore[arg-type]
         ):
-            mixture = rule.mixture_at(self.origin)
+            mixture = replace(rule.mixture, means=rule.means + self.origin[rule.numbers])
             return MixtureStart(mixture.posterior(rows), rule.cluster.astype(np.int64), mixture)
         labels = np.unique(self.labels[: len(rows)], return_inverse=True)[1]
         return MixtureStart(np.eye(int(labels.max()) + 1)[labels], np.arange(labels.max() + 1))

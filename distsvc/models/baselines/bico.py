@@ -129,16 +129,8 @@ class BICO(StreamBaseline, CentreBaseline):
 
     Notes
     -----
-    Departures from the paper:
-
-    - A feature stores the mean and the sum of squares about it instead of LS and SS, whose
-      difference cancels for data far from 0.
-    - The nearest reference is the nearest of all. The paper searches one bucket of random
-      projections.
-    - A feature's cost with a row is taken about their common mean, as in the paper but not in its
-      code.
-    - The threshold is 0 until more than `size` distinct rows have come, so that equal rows share a
-      feature from the start.
+    The page "Departures from the papers" lists the departures. The threshold is 0 until more than
+    `size` distinct rows have come, so that equal rows share a feature from the start.
 
     See Also
     --------

@@ -88,12 +88,9 @@ class DePDDP(TreeBaseline):
 
     Notes
     -----
-    Departures from the paper: the density is computed on a grid by a Fourier transform
-    (`density.binned_density`), in O(n) instead of O(n^2). ``trim`` and ``min_samples`` are ours.
-    The paper splits at every minimum, as ``trim=0`` and ``min_samples=1`` do. The defaults of these
-    two and of ``bandwidth`` were chosen among 24 combinations, to reproduce the iMDH paper's
-    figures for dePDDP, for which it gives no bandwidth. Other public code has a bandwidth of 0.9 or
-    0.53.
+    The density is computed on a grid by a Fourier transform, in O(n) instead of O(n^2). ``trim``
+    and ``min_samples`` are ours. The paper splits at every minimum, as ``trim=0`` and
+    ``min_samples=1`` do. The page "Departures from the papers" says where the defaults come from.
 
     If several principal components have almost the same variance, the first is arbitrary, and so
     is the tree. Memory: a copy of X in float32 and d^2 float64; time: O(n d^2) for every level of

@@ -162,7 +162,8 @@ class Splits(Rule):
             if positions is None:
                 labels[rows] = self.clusters[node]
             else:
-                margins[rows] = np.minimum(margins[rows], np.abs(positions - self.thresholds[node]))
+                away = np.abs(positions - float(self.thresholds[node]))  # float32
+                margins[rows] = np.minimum(margins[rows], away)
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
 
     def shares(self, Z: np.ndarray) -> np.ndarray:

@@ -89,13 +89,10 @@ class SPDC(StreamBaseline, TreeBaseline):
 
     Notes
     -----
-    The defaults of ``window`` and ``valley`` were chosen among nine pairs (500 and 1000; 0 to 4)
-    for a mean near the mean that the iMDH paper prints. Figures for single tables differ much:
-    kddcup is far above its printed figure, and without it the means would differ, too.
-
-    A projection uses the leaf's mean and direction at that row; both hardly move during a window
-    after the first. Splits are never undone. `fit` takes the rows once, in random order. After
-    `partial_fit`, clusters are numbered by the number of rows that the leaves learned from.
+    The page "Departures from the papers" says where the defaults come from. A projection uses the
+    leaf's mean and direction at that row; both hardly move during a window after the first. Splits
+    are never undone. `fit` takes the rows once, in random order. After `partial_fit`, clusters are
+    numbered by the number of rows that the leaves learned from.
 
     See Also
     --------

@@ -33,7 +33,7 @@ def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndar
             continue
         positions = positions_along(take_rows(Z, rows), directions[node])
         yield node, rows, positions
-        below = positions <= thresholds[node]
+        below = positions <= float(thresholds[node])  # compared in float32
         waiting += [(left, rows[below]), (right, rows[~below])]
 
 

@@ -1,4 +1,4 @@
-"""Base classes of estimators, and the passes in which they read rows block by block.
+"""Base classes of estimators, the passes over their rows, and lines about phases of a fit.
 
 A fit makes the passes of a job. The first draws the pilot and the sample by the rows' keys
 (`distsvc.models.rows.sampling`). Some algorithms read all rows again. The last pass labels. Results
@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -27,9 +28,8 @@ from distsvc.inputs.rows import (
     cut,
     readable_again,
 )
-from distsvc.job.parameters import COUNT
+from distsvc.job.parameters import COUNT, VERBOSE
 from distsvc.models.bases.interface import DecidesRows, ScoresRows
-from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
 from distsvc.models.bases.values import DescribesRows, Values
 from distsvc.models.rows import sampling
@@ -193,6 +193,23 @@ class OutlierEstimator(DecidesRows, ClusterEstimator):
     def decision_function(self, X: TableLike) -> LazyValues:
         self._settle()
         return map_rows(self, X, self._values("score"), self.n_jobs)
+
+
+class Phases:
+    """Prints a line for each phase of an estimator's fit, unless its `verbose` is 0."""
+
+    def __init__(self, estimator: BaseEstimator):
+        self._name, self._verbose = type(estimator).__name__, estimator.verbose
+        VERBOSE.check("verbose", self._verbose)
+        self._began = perf_counter()
+
+    def ended(self, phase: str) -> float:
+        """Print the phase and its duration if verbose; return the present time."""
+        now = perf_counter()
+        if self._verbose:
+            print(f"[{self._name}] {phase}: {now - self._began:.1f} s", flush=True)
+        self._began = now
+        return now
 
 
 class Passes:

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -90,9 +89,7 @@ class GraphEngine:
         placed = project(Z, self.axes)
         _, first, number = np.unique(placed, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # points in the order of their first rows
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        first = first[order]
+        rank, first = np.argsort(order), first[order]
         points = np.ascontiguousarray(placed[first])
         coordinates = diffusion_coordinates(points, self.n_jobs)
         is_lattice = np.all((Z.min(axis=0) == Z) | (Z.max(axis=0) == Z))  # columns have two values
@@ -184,12 +181,8 @@ def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) ->
 
     The coordinates `view` (m, q) are in the order of keys (m,).
     """
-
-    def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
-        return sampling.memory_blocks(view, keys, some, ensemble.seed, stream, first)
-
-    high = int(keys[-1]) + 1
-    tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, high)], blocks)
+    blocks = partial(sampling.memory_blocks, view, keys, ensemble.seed)
+    tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, int(keys[-1]) + 1)], blocks)
     return tree, ensemble.test(number, tree, len(view), blocks)
 
 

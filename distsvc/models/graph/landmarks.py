@@ -16,7 +16,7 @@ from distsvc.kernels.shares import nearest_shares
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import ArrayField, ClustersField
 from distsvc.models.rules.rule import Rule, ScoreWords
-from distsvc.models.support_vector.boundary.labelling import NearestCluster
+from distsvc.models.support_vector.boundary.labelling import Nearest
 from distsvc.models.support_vector.boundary.rule import GAMMA, SOFTENED, grouped
 from distsvc.models.support_vector.level_tree.directions import SHRUNK
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
@@ -73,12 +73,8 @@ class LandmarkRule(Scored, Rule):
     def n_clusters(self) -> int:
         return int(self.cluster.max()) + 1
 
-    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        score = self.scores(Z)
-        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
-
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        return self._nearest(project(Z, self.axes))
+        return self.cluster[self._nearest(project(Z, self.axes))]
 
     def plane(self, Z: np.ndarray) -> np.ndarray:
         """Return the positions (n, 2) float32 of centred rows Z (n, d) in the drawn plane."""
@@ -95,8 +91,8 @@ class LandmarkRule(Scored, Rule):
         return np.ascontiguousarray(self.landmarks[order].T), ends
 
     @cached_property
-    def _nearest(self) -> NearestCluster:
-        return NearestCluster(self.landmarks, self.cluster)
+    def _nearest(self) -> Nearest:
+        return Nearest(self.landmarks, self.cluster)
 
 
 def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -175,10 +176,7 @@ class TreeEngine:
 
     def grow_all(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> list[GrowingTree]:
         """Set the scale, and learn all trees from centred rows (n, d) in the order of keys (n,)."""
-
-        def blocks(epoch: int, ranges: Ranges, first: int) -> Iterable[np.ndarray]:
-            return sampling.memory_blocks(rows, keys, ranges, self.seed, epoch, first)
-
+        blocks = partial(sampling.memory_blocks, rows, keys, self.seed)
         self.set_scale(self.deviations(n_rows, blocks) if self.needs_deviations else None)
         restarts = range(self.n_restarts(n_rows))
         return map_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)

@@ -27,8 +27,7 @@ from distsvc.job.parameters import (
     check_parameters,
 )
 from distsvc.models.bases.interface import PublishedSettings, StreamEstimator
-from distsvc.models.bases.passes import ClusterEstimator, Passes
-from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.passes import ClusterEstimator, Passes, Phases
 from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.bases.values import Values
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
@@ -130,19 +129,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     Notes
     -----
-    Departures from the paper, as in its author's code:
-
-    - The density's constant 1 / sqrt(2 pi) is left out of the gradients.
-    - Rates are sqrt(d) / (t + 1) and 1 / (t + 1).
-    - Means and variances start with one observation at 0.
-    - Node k starts along feature k mod d.
-
-    Departures of ours:
-
-    - A node whose rows all have the same projection takes the direction of its next row.
-    - Nodes with all rows on one side are not splits, so all clusters have rows.
-    - With ``n_clusters=None`` one cluster can be the answer.
-    - The rows are shuffled.
+    The page "Departures from the papers" lists all departures and how to switch each off.
 
     There are no outliers: a tree of hyperplanes divides all of space.
 

@@ -31,8 +31,7 @@ from distsvc.job.parameters import (
     check_parameters,
 )
 from distsvc.models.bases.interface import DecidesRows, FitsRows, PublishedSettings
-from distsvc.models.bases.passes import map_rows
-from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.passes import Phases, map_rows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
 from distsvc.models.linear.engine import (
     DEFAULT_NU,

@@ -37,10 +37,6 @@ class LinearRule(Rule):
     def n_clusters(self) -> int:
         return 1
 
-    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        score = self.scores(Z)
-        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
-
     def labels(self, Z: np.ndarray) -> np.ndarray:
         return np.zeros(len(Z), np.int32)
 
@@ -111,7 +107,10 @@ class BallRule(LinearRule):
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:
     """Return w.z (n,) of rows Z (n, d), or -|z - w|^2 if `ball`; w are `weights`; all float64."""
-    found = np.empty(len(Z))
-    of_rows = kernels.closeness if ball else kernels.products
-    of_rows(np.ascontiguousarray(Z), weights, found)
+    n, Z = len(Z), np.ascontiguousarray(Z)
+    found = np.empty(n)
+    if ball:
+        kernels.closeness(Z, weights, found)
+    else:
+        kernels.gradient_dense(Z, weights, np.zeros(n), 1.0, np.arange(n), found)
     return found

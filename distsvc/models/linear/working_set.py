@@ -134,11 +134,9 @@ class WorkingSet:
         return True
 
     def descend(self, method: Method, tol: float, max_iter: int, seed: int) -> None:
-        rows = Rows(self.X)
-        squares = (self.X * self.X).sum(axis=1)
-        p = -squares if self.ball else np.zeros(len(squares))
-        problem = Problem(rows, self.scale, p, self.total, squares, 1.0)
-        room = np.full(len(squares), np.nan)
+        make = Problem.data_description if self.ball else Problem.one_class
+        problem = make(Rows(self.X), (self.X * self.X).sum(axis=1), self.total)
+        room = np.full(len(self.X), np.nan)
         state = State(problem, self.alpha, self.u, room, self.objective, np.zeros(3))
         solve(state, method, 0.5 * tol, max_iter, seed)
         self.objective, self.G = state.objective, state.G

@@ -12,8 +12,7 @@ from distsvc.inputs.rows import Input
 from distsvc.job.parameters import RandomState
 from distsvc.models.bases.interface import StreamEstimator
 from distsvc.models.bases.mixed import MixedClusterEstimator
-from distsvc.models.bases.passes import Passes, map_rows
-from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.passes import Passes, Phases, map_rows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
 from distsvc.models.bases.values import Values
 from distsvc.models.mixture_clustering.engine import MixtureEngine

@@ -59,15 +59,48 @@ def _depth(share: float, p: int) -> float:
 
 
 @dataclass(frozen=True)
-class ComponentRule(Rule):
+class OfMixture(Rule):
+    """Base of rules by a mixture of normals and categories.
+
+    `weights` to `n_levels` are as in `NormalMixture`. `numbers` (p,) are the prepared columns of
+    numbers. A number is missing if it is NaN, or if its column in `absent` is not 0. `levels` (q,)
+    are the columns of categories, -1 where missing.
+    """
+
+    weights: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
+    means: Annotated[np.ndarray, ArrayField("float64", "K p", may_be_empty=True)]
+    covariances: Annotated[np.ndarray, ArrayField("float64", "K s p", may_be_empty=True)]
+    chances: Annotated[np.ndarray, ArrayField("float64", "K L", may_be_empty=True, above=0.0)]
+    n_levels: Annotated[np.ndarray, ArrayField("int64", "q", may_be_empty=True, least=1)]
+    numbers: Annotated[np.ndarray, ArrayField("int64", "p", may_be_empty=True, least=0)]
+    absent: Annotated[np.ndarray, ArrayField("int64", "u", may_be_empty=True, least=0)]
+    levels: Annotated[np.ndarray, ArrayField("int64", "q", may_be_empty=True, least=0)]
+
+    @cached_property
+    def mixture(self) -> NormalMixture:
+        return NormalMixture(
+            self.weights, self.means, self.covariances, self.chances, self.n_levels
+        )
+
+    def check(self) -> None:
+        p = self.means.shape[1]
+        if self.covariances.shape[1] not in (1, p):
+            found = self.covariances.shape[1]
+            raise DataError(f"array covariances: expected 1 or {p} rows, found {found}")
+        if int(self.n_levels.sum()) != self.chances.shape[1]:
+            found, expected = self.chances.shape[1], int(self.n_levels.sum())
+            raise DataError(f"array chances: expected {expected} levels, found {found}")
+        if len(self.absent) not in (0, p):
+            raise DataError(f"array absent: expected {p} columns, found {len(self.absent)}")
+
+
+@dataclass(frozen=True)
+class ComponentRule(OfMixture):
     """Rule that labels a row by its most probable component, and scores it by the density.
 
-    `numbers` (p,) are the prepared columns of numbers. A number is missing if it is NaN, or if its
-    column in `absent` is not 0. `levels` (q,) are the columns of categories with `n_levels` (q,)
-    levels, -1 where missing. `weights`, `means`, `covariances` and `chances` are as in
-    `NormalMixture`. `middles` (K,) are the medians of the log density in each cluster, and `tails`
-    (K,) the lengths of its lower tails in nats. A row is an outlier if its log density is more than
-    `limits` (K,) tails below the median.
+    `middles` (K,) are the medians of the log density in each cluster, and `tails` (K,) the lengths
+    of its lower tails in nats. A row is an outlier if its log density is more than `limits` (K,)
+    tails below the median.
     """
 
     form: ClassVar[str] = "components"
@@ -86,14 +119,6 @@ class ComponentRule(Rule):
         axis="score by density; negative is outside every cluster",
     )
 
-    weights: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
-    means: Annotated[np.ndarray, ArrayField("float64", "K p", may_be_empty=True)]
-    covariances: Annotated[np.ndarray, ArrayField("float64", "K s p", may_be_empty=True)]
-    chances: Annotated[np.ndarray, ArrayField("float64", "K L", may_be_empty=True, above=0.0)]
-    n_levels: Annotated[np.ndarray, ArrayField("int64", "q", may_be_empty=True, least=1)]
-    numbers: Annotated[np.ndarray, ArrayField("int64", "p", may_be_empty=True, least=0)]
-    absent: Annotated[np.ndarray, ArrayField("int64", "u", may_be_empty=True, least=0)]
-    levels: Annotated[np.ndarray, ArrayField("int64", "q", may_be_empty=True, least=0)]
     middles: Annotated[np.ndarray, ArrayField("float64", "K")]
     tails: Annotated[np.ndarray, ArrayField("float64", "K", least=SHARES_OUTSIDE.min_unit)]
     limits: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
@@ -140,15 +165,7 @@ class ComponentRule(Rule):
         return self._labeller(Z)[1][:, 0]
 
     def check(self) -> None:
-        p = self.means.shape[1]
-        if self.covariances.shape[1] not in (1, p):
-            found = self.covariances.shape[1]
-            raise DataError(f"array covariances: expected 1 or {p} rows, found {found}")
-        if int(self.n_levels.sum()) != self.chances.shape[1]:
-            found, expected = self.chances.shape[1], int(self.n_levels.sum())
-            raise DataError(f"array chances: expected {expected} levels, found {found}")
-        if len(self.absent) not in (0, p):
-            raise DataError(f"array absent: expected {p} columns, found {len(self.absent)}")
+        super().check()
         if self.covariances.shape[1] > 1:
             try:
                 np.linalg.cholesky(self.covariances)
@@ -158,12 +175,6 @@ class ComponentRule(Rule):
     def _scores(self, labels: np.ndarray, densities: np.ndarray) -> np.ndarray:
         below = (self.middles[labels] - densities) / self.tails[labels]
         return np.asarray(self.limits[labels] - below)
-
-    @cached_property
-    def mixture(self) -> NormalMixture:
-        return NormalMixture(
-            self.weights, self.means, self.covariances, self.chances, self.n_levels
-        )
 
     @cached_property
     def _labeller(self) -> MixtureLabeller:

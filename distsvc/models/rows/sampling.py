@@ -123,11 +123,11 @@ def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
 
 
 def memory_blocks(
-    X: np.ndarray, keys: np.ndarray, ranges: Ranges, seed: int, epoch: int, first: int = 0
+    X: np.ndarray, keys: np.ndarray, seed: int, epoch: int, ranges: Ranges, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks of an epoch over a table X in memory, from index `first` on.
+    """Yield the rows (n, d) of X with keys in `ranges`, from range number `first` on.
 
-    `keys` of X ascend.
+    `keys` of X ascend. Every epoch has its own order of the rows in a range.
     """
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]

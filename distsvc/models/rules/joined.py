@@ -62,24 +62,12 @@ class _Joined:
     def labels(self, Z: np.ndarray) -> np.ndarray:
         return self.joined_into[self.parts.labels(Z)]
 
-    def scores(self, Z: np.ndarray) -> np.ndarray:
-        return self.parts.scores(Z)
-
-    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        return self.parts.unrounded_scores(Z)
-
     def shares(self, Z: np.ndarray) -> np.ndarray:
         found = self.parts.shares(Z)
         total = np.zeros((len(found), self.n_clusters), np.float32)
         for part, cluster in enumerate(self.joined_into):
             total[:, cluster] += found[:, part]
         return total
-
-    def plane(self, Z: np.ndarray) -> np.ndarray | None:
-        return self.parts.plane(Z)
-
-    def seen(self, Z: np.ndarray) -> np.ndarray:
-        return self.parts.seen(Z)
 
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray

@@ -53,13 +53,15 @@ class Rule(ABC):
     def n_clusters(self) -> int:
         """Number of clusters; labels are below it."""
 
-    @abstractmethod
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the published columns of prepared rows Z (n, d) by name.
 
         ``label`` (n,) int32, ``score`` (n,) float32 and ``outlier`` (n,) bool are among them. The
-        values of a row depend on no other row.
+        values of a row depend on no other row. A subclass implements this method, or `labels` and
+        `unrounded_scores`.
         """
+        score = self.scores(Z)
+        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
         """Return the labels (n,) int32 of prepared rows Z (n, d), as in `label`."""

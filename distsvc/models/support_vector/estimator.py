@@ -41,8 +41,7 @@ from distsvc.job.parameters import (
     Variant,
 )
 from distsvc.models.bases.interface import PublishedSettings, StreamEstimator
-from distsvc.models.bases.passes import CheckedRows, OutlierEstimator, Passes, map_rows
-from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.passes import CheckedRows, OutlierEstimator, Passes, Phases, map_rows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
 from distsvc.models.bases.values import Values
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of

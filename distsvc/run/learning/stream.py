@@ -86,7 +86,7 @@ def held_blocks(
     if 4 * run.plan.shift.size * n_rows > HELD_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
     keys, rows = held_rows(run, ranges)
-    return lambda epoch, some, first: sampling.memory_blocks(rows, keys, some, seed, epoch, first)
+    return partial(sampling.memory_blocks, rows, keys, seed)
 
 
 def held_rows(run: RunDirectory, ranges: Ranges | None = None, dtype: str = "float32") -> KeyedRows:

@@ -40,7 +40,7 @@ def grow(engine, X):
     rows, keys = by_key(engine.centred(X))
 
     def blocks(epoch, ranges, first):
-        return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch, first)
+        return sampling.memory_blocks(rows, keys, engine.seed, epoch, ranges, first)
 
     return [engine.grow(restart, len(X), blocks) for restart in range(engine.parameters["n_init"])]
 

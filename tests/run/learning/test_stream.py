@@ -48,7 +48,7 @@ def in_memory(X):
 def test_blocks_are_those_of_a_table_in_memory(tmp_path, n_wanted, n_blocks, partition_rows, epoch):
     run, ranges = surveyed(tmp_path, X, n_wanted, partition_rows)
     keys, Z = in_memory(X)
-    expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, epoch))
+    expected = list(sampling.memory_blocks(Z, keys, SEED, epoch, ranges))
     found = list(sample_blocks(run, ranges, SEED, epoch))
     assert len(found) == len(expected) == n_blocks
     for ours, theirs in zip(found, expected, strict=True):
@@ -70,7 +70,7 @@ def test_a_stream_may_begin_at_any_block(tmp_path, first, monkeypatch):
     assert [block.tobytes() for block in rest] == [block.tobytes() for block in whole[first:]]
     assert read == list(range(first, 7))
     keys, Z = in_memory(X)
-    memory = sampling.memory_blocks(Z, keys, ranges, SEED, 2, first)
+    memory = sampling.memory_blocks(Z, keys, SEED, 2, ranges, first)
     assert [block.tobytes() for block in memory] == [block.tobytes() for block in rest]
 
 
@@ -94,7 +94,7 @@ def test_many_parts_are_gathered_into_fewer(tmp_path, monkeypatch, most, missing
     found = survey.parts(run, survey.sampling_phase(run), survey.GATHER)
     assert found == [f"gather/{k:05d}" for k in range({1: 1, 2: 2, 4: 3}[most])]
     keys, Z = in_memory(X)
-    expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, 1))
+    expected = list(sampling.memory_blocks(Z, keys, SEED, 1, ranges))
     found = list(sample_blocks(run, ranges, SEED, 1))
     assert [block.tobytes() for block in found] == [block.tobytes() for block in expected]
 

@@ -137,7 +137,7 @@ class SupportVectorEngine(ABC):
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
         """Train on a sample of a table of `n_rows`.
 
-        The rows (m, q), with keys (m,) uint64, must include all rows in `sample_ranges`.
+        The rows (m, q), with ascending keys (m,) uint64, must include all rows in `sample_ranges`.
         """
 
     @abstractmethod

@@ -20,6 +20,7 @@ Phase two has four steps with any labelling:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -205,13 +206,9 @@ class BoundaryEngine(SupportVectorEngine):
         return self.centred(X)
 
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        order, ranges = np.argsort(keys), self.key_ranges(n_rows)
-        ranked, ranked_keys = rows[order], keys[order]
-        self.train(
-            lambda epoch, first: sampling.memory_blocks(
-                ranked, ranked_keys, ranges, self.seed, epoch, first
-            )
-        )
+        blocks = partial(sampling.memory_blocks, rows, keys, self.seed)
+        ranges = self.key_ranges(n_rows)
+        self.train(lambda epoch, first: blocks(epoch, ranges, first))
 
     def find_clusters(self, parts: Parts) -> None:
         """Find the clusters (phase two); labellings in memory expect all rows in a single part."""

@@ -13,18 +13,9 @@
 | descent of R^2 | ascent of f (trajectories with the same ends, since R^2 = const - 2 rho f) |
 | points tested on a segment between two equilibria | `BALL_SAMPLES` |
 
-The steps follow the authors' public program. Pham, Le and Dang (2017) vary two parameters from 0.1
-to 1, without saying whether these are the program's two radii. Departures:
-
-* Points climb by steps of mean shift, `BURST` at a time, not by a trust-region method. A point has
-  arrived if these steps move it by less than `ARRIVED` sigma. The program has a squared move below
-  1e-3, whatever the kernel's width.
-* A point near several points that have arrived joins the nearest of them.
-* After a last climb, equilibria closer than `MERGE_TOLERANCE` are one. The program rounds them to
-  one decimal, which merges modes if gamma is large.
-* A row takes the label of its nearest centre, as new rows do, not of the first centre whose ball
-  contains it.
-* Centres that climb to an equilibrium with f < 0 label nothing (`clusters_of_points`).
+The steps of FSVC follow the authors' public program. Pham, Le and Dang (2017) vary two parameters
+from 0.1 to 1, without saying whether these are the program's two radii. The page "Departures from
+the papers" lists what differs.
 """
 
 from __future__ import annotations

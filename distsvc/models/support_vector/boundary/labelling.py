@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,14 +71,15 @@ class DecisionFunction:
 class Nearest:
     """Finds the nearest of a fixed set of points (m, d) float32; the first of equally near ones.
 
-    Points are divided into cells of at most `CELL_POINTS` by repeated halving (`halves`).
+    Points are divided into cells of at most `CELL_POINTS` by repeated halving (`halves`). With the
+    points' `clusters` (m,), a search ends as soon as the cluster of the nearest point is known.
     """
 
-    def __init__(self, points: np.ndarray):
-        cells = list(_halved(points, np.arange(len(points), dtype=np.int32)))
-        self._fill(points, cells, np.arange(len(cells), dtype=np.int32))
-
-    def _fill(self, points: np.ndarray, cells: Sequence[np.ndarray], clusters: np.ndarray) -> None:
+    def __init__(self, points: np.ndarray, clusters: np.ndarray | None = None):
+        groups = [np.arange(len(points))]
+        if clusters is not None:
+            groups = [np.flatnonzero(clusters == cluster) for cluster in np.unique(clusters)]
+        cells = [cell for group in groups for cell in _halved(points, group.astype(np.int32))]
         n, d = len(cells), points.shape[1]
         self._points = np.full((n, d, CELL_POINTS), np.inf, np.float32)
         self._numbers = np.zeros((n, CELL_POINTS), np.int32)
@@ -87,31 +88,19 @@ class Nearest:
             self._numbers[c, : len(numbers)] = numbers
         lows = [points[numbers].min(axis=0) for numbers in cells]
         highs = [points[numbers].max(axis=0) for numbers in cells]
-        self._clusters = clusters
         self._low = np.ascontiguousarray(np.array(lows).reshape(n, d).T)
         self._high = np.ascontiguousarray(np.array(highs).reshape(n, d).T)
+        self._cell_clusters = np.arange(n, dtype=np.int32)
+        if clusters is not None:
+            self._cell_clusters = np.array([clusters[cell[0]] for cell in cells], np.int32)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the index (n,) int32 of the point nearest to every row of X (n, d) float32."""
-        cells = self._points, self._numbers, self._clusters, self._low, self._high
+        """Return the index (n,) int32 of the point nearest to every row of X (n, d) float32.
+
+        With clusters, it is the index of a point in the nearest point's cluster.
+        """
+        cells = self._points, self._numbers, self._cell_clusters, self._low, self._high
         return nearest_point(X, *cells)
-
-
-class NearestCluster(Nearest):
-    """Finds the cluster of the nearest of a fixed set of points (m, d) float32."""
-
-    def __init__(self, points: np.ndarray, clusters: np.ndarray):
-        cells = [
-            cell
-            for cluster in np.unique(clusters)
-            for cell in _halved(points, np.flatnonzero(clusters == cluster).astype(np.int32))
-        ]
-        self._labels = clusters.astype(np.int32)
-        self._fill(points, cells, np.array([clusters[cell[0]] for cell in cells], np.int32))
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the cluster (n,) int32 of the nearest point to every row of X (n, d) float32."""
-        return self._labels[super().__call__(X)]
 
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:

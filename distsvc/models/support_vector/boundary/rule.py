@@ -62,10 +62,6 @@ class BoundaryRule(Rule):
     def n_clusters(self) -> int:
         return int(self.cluster.max()) + 1
 
-    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        score = self.unrounded_scores(Z)
-        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
-
     def labels(self, Z: np.ndarray) -> np.ndarray:
         return self.cluster[self._nearest(Z)]
 

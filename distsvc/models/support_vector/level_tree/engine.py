@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -25,8 +26,6 @@ from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree.consensus import LEAST_STANDING
 from distsvc.models.support_vector.level_tree.directions import placed
 from distsvc.models.support_vector.level_tree.ensemble import (
-    BUDGET,
-    PENALTY,
     Ensemble,
     make_ensemble,
     rows_of_sample,
@@ -54,20 +53,7 @@ class LevelTreeEngine(SupportVectorEngine):
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         super().set_pilot(pilot, n_rows)
-        given, gamma = self.parameters, self.parameters.gamma
-        self.ensemble = make_ensemble(
-            self.pilot,
-            n_rows,
-            gammas=None if isinstance(gamma, str) else np.atleast_1d(gamma).tolist(),
-            C=PENALTY if given.C is None else float(given.C),
-            effort=given.effort,
-            budget=(given.budget or BUDGET) if given.solver == "bsgd" else None,
-            maintenance=given.maintenance,
-            projection_size=given.projection_size,
-            max_iter=given.max_iter,
-            seed=self.seed,
-            n_jobs=self.n_jobs,
-        )
+        self.ensemble = make_ensemble(self.pilot, n_rows, self.parameters, self.seed, self.n_jobs)
         self.view = self.ensemble.view(self.pilot)
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -181,12 +167,7 @@ class LevelTreeEngine(SupportVectorEngine):
         return self.ensemble.view(self.centred(X))
 
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        order = np.argsort(keys)
-        ranked, ranked_keys = rows[order], keys[order]
-
-        def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
-            return sampling.memory_blocks(ranked, ranked_keys, some, self.seed, stream, first)
-
+        blocks = partial(sampling.memory_blocks, rows, keys, self.seed)
         ensemble, ranges = self.ensemble, self.key_ranges(n_rows)
 
         def grown(number: int) -> Grown:

@@ -16,6 +16,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.min_cluster_size import FLAT, few_points, least_mass
 from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma, parting_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
@@ -200,37 +201,28 @@ def steps_of_member(n_rows: int, max_iter: int) -> int:
 
 
 def make_ensemble(
-    pilot: np.ndarray,
-    n_rows: int,
-    *,
-    gammas: Sequence[float] | None,
-    C: float,
-    effort: str,
-    budget: int | None,
-    maintenance: str,
-    projection_size: int,
-    max_iter: int,
-    seed: int,
-    n_jobs: int | None = 1,
+    pilot: np.ndarray, n_rows: int, given: Parameters, seed: int, n_jobs: int | None = 1
 ) -> Ensemble:
     """Return the models to train, from pilot rows (m, d) float32 of a table of `n_rows`.
 
-    With `gammas` there is one model for each, in all features. Otherwise the models' gammas lie
-    around `density_gamma`, computed in each subspace. For more than 3 features, up to 8 subspaces
-    are used: the first 2, 3, 4, 6, 8, 12, 16 and all `leading_directions`. A density estimate needs
-    more rows with every dimension, and clusters often lie in few.
+    If gammas are given, there is one model for each, in all features. Otherwise the models' gammas
+    lie around `density_gamma`, computed in each subspace. For more than 3 features, up to 8
+    subspaces are used: the first 2, 3, 4, 6, 8, 12, 16 and all `leading_directions`. A density
+    estimate needs more rows with every dimension, and clusters often lie in few.
 
     If the table consists of few points with many rows each, `parting_gamma` gives a kernel so
     narrow that every point is a peak.
     """
     d, points = pilot.shape[1], few_points(pilot)
-    components = np.eye(d, dtype=np.float32) if gammas is not None else leading_directions(pilot)
-    if gammas is not None:
-        members = [Member(d, float(gamma), C) for gamma in gammas]
+    C = PENALTY if given.C is None else float(given.C)
+    if not isinstance(given.gamma, str):
+        components = np.eye(d, dtype=np.float32)
+        members = [Member(d, float(gamma), C) for gamma in np.atleast_1d(given.gamma)]
     else:
+        components = leading_directions(pilot)
         rows, width = (pilot, density_gamma) if points is None else (points, parting_gamma)
         view = project(rows, components)
-        chosen, sizes = EFFORTS[effort], [d]
+        chosen, sizes = EFFORTS[given.effort], [d]
         octaves = list(chosen.octaves) * chosen.repeats
         if d > FLAT:
             most = view.shape[1]
@@ -242,8 +234,14 @@ def make_ensemble(
             for q, middle in zip(sizes, middles, strict=True)
             for octave in octaves
         ]
-    steps, ties = steps_of_member(n_rows, max_iter), points is not None
     return Ensemble(
-        components, members, budget, maintenance, projection_size, steps, seed,
-        rows_of_sample(n_rows, max_iter), ties,
-    )  # fmt: skip
+        components,
+        members,
+        (given.budget or BUDGET) if given.solver == "bsgd" else None,
+        given.maintenance,
+        given.projection_size,
+        steps_of_member(n_rows, given.max_iter),
+        seed,
+        rows_of_sample(n_rows, given.max_iter),
+        ties=points is not None,
+    )

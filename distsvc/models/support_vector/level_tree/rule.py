@@ -20,7 +20,6 @@ from distsvc.models.support_vector.boundary.rule import (
     GAMMA,
     OUTLIER_MEANING,
     SOFTENED,
-    grouped,
 )
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
@@ -118,7 +117,7 @@ class LevelRule(Scored, Rule):
 
         With `nearest` they are computed from the nearest support vectors, as in `BoundaryRule`.
         """
-        S, a, ends = self._grouped
+        S, a, ends = self._voter.groups
         view = project(Z, self.components[: len(S)])
         if self.nearest:
             return nearest_shares(view, S, ends, SOFTENED * self.gamma)
@@ -147,12 +146,6 @@ class LevelRule(Scored, Rule):
         wide = 0.5 / self.gamma * float(weights.sum())
         ratio = wide / inside if inside > 0.0 else np.inf
         return min(TRUSTED * (1.0 + ratio), MOST_TRUSTED)
-
-    @cached_property
-    def _grouped(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Support vectors cluster by cluster, their weights, and the end of each cluster."""
-        order, ends = grouped(self.part)
-        return np.ascontiguousarray(self.S[:, order]), self.a[order], ends
 
     @cached_property
     def _voter(self) -> Voter:

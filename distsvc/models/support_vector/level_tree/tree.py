@@ -26,6 +26,7 @@ from scipy.spatial import cKDTree
 
 from distsvc.kernels import level_tree as kernels
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
+from distsvc.models.support_vector.boundary.rule import grouped
 
 TREE_NEIGHBOURS = 10
 """Number of nearest neighbours to which each support vector is joined."""
@@ -162,10 +163,9 @@ class Voter:
     def __init__(
         self, S: np.ndarray, a: np.ndarray, gamma: float, part: np.ndarray, nearest: bool = False
     ):
-        order = np.argsort(part, kind="stable")
-        self._S = np.ascontiguousarray(S[:, order])
-        self._a = np.ascontiguousarray(a[order])
-        self._ends = np.cumsum(np.bincount(part)).astype(np.int64)
+        order, ends = grouped(part)
+        # The support vectors cluster by cluster, their weights, and the end of each cluster.
+        self.groups = np.ascontiguousarray(S[:, order]), np.ascontiguousarray(a[order]), ends
         self._gamma = float(gamma)
         self._nearest = Nearest(np.ascontiguousarray(S.T)) if nearest else None
         self._part = part.astype(np.int32)
@@ -174,7 +174,7 @@ class Voter:
         """Return the clusters (n,) int32 of the rows X (n, q) float32."""
         if self._nearest is not None:
             return self._part[self._nearest(X)]
-        return kernels.vote(X, self._S, self._a, self._ends, self._gamma)
+        return kernels.vote(X, *self.groups, self._gamma)
 
 
 def neighbours(V: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The papers' engine: the steps of a job, and results that no estimator shows."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -36,8 +37,8 @@ def begun(X, seed=0, **parameters):
 
 def fitted(X, seed=0, **parameters):
     engine, keys = begun(X, seed, **parameters)
-    rows = engine.seen(X)
-    engine.learn(rows, keys, len(rows))
+    rows, order = engine.seen(X), np.argsort(keys)
+    engine.learn(rows[order], keys[order], len(rows))
     engine.find_clusters([(rows, keys)])
     return engine
 
@@ -74,10 +75,9 @@ def test_the_steps_of_a_job_give_the_answer_of_fit(parameters):
     model = SupportVectorClustering(8.0, **parameters, random_state=0).fit(X)
     engine, keys = begun(X, gamma=8.0, **parameters)
     Z, order = engine.centred(X), np.argsort(keys)
+    blocks = partial(sampling.memory_blocks, Z[order], keys[order], engine.seed)
     ranges = engine.key_ranges(len(X))
-    engine.train(
-        lambda *place: sampling.memory_blocks(Z[order], keys[order], ranges, engine.seed, *place)
-    )
+    engine.train(lambda epoch, first: blocks(epoch, ranges, first))
     find_clusters(engine, Z, keys)
     labels = engine.rule.label(Z)
     assert labels["label"].tobytes() == model.labels_.tobytes()
@@ -101,8 +101,8 @@ def test_training_is_restored_from_facts_and_arrays(parameters):
     X = moons(600)
     engine, keys = begun(X, **parameters)
     engine.note("said before training")
-    Z = engine.seen(X)
-    engine.learn(Z, keys, len(Z))
+    Z, order = engine.seen(X), np.argsort(keys)
+    engine.learn(Z[order], keys[order], len(Z))
     facts, arrays = engine.trained()
     again, _ = begun(X, **parameters)
     again.restore(json.loads(json.dumps(facts)), {name: a.copy() for name, a in arrays.items()})

@@ -10,7 +10,6 @@ from distsvc.models.support_vector.boundary.labelling import (
     Boundary,
     DecisionFunction,
     Nearest,
-    NearestCluster,
     clusters_of_points,
 )
 from tests import reference
@@ -48,7 +47,7 @@ def test_nearest_cluster_is_the_cluster_of_the_nearest_point(m, k, apart, seed):
     clusters = rng.integers(0, k, m).astype(np.int32)
     points = rng.integers(0, 4, (m, 2)).astype(np.float32) + 9.0 * apart * clusters[:, None]
     X = rng.integers(-1, 6 + 9 * k * apart, (60, 2)).astype(np.float32)
-    found = NearestCluster(points.astype(np.float32), clusters)(X)
+    found = clusters[Nearest(points.astype(np.float32), clusters)(X)]
     nearest = reference.nearest_point(X, points.astype(np.float32))
     assert (found == clusters[nearest]).all()
 

@@ -32,8 +32,8 @@ def begun(X, **parameters):
 
 def fitted(X, **parameters):
     engine, keys = begun(X, **parameters)
-    rows = engine.seen(X)
-    engine.learn(rows, keys, len(rows))
+    rows, order = engine.seen(X), np.argsort(keys)
+    engine.learn(rows[order], keys[order], len(rows))
     engine.find_clusters([(rows, keys)])
     return engine
 
@@ -62,7 +62,7 @@ def test_the_steps_of_a_job_give_the_answer_of_fit(d, parameters):
     view, n = engine.ensemble.view(Z), len(X)
 
     def blocks(stream, ranges, first):
-        return sampling.memory_blocks(view[order], keys[order], ranges, engine.seed, stream, first)
+        return sampling.memory_blocks(view[order], keys[order], engine.seed, stream, ranges, first)
 
     ensemble, trees, sums = engine.ensemble, [], []
     for number in range(len(ensemble.members)):
@@ -95,7 +95,8 @@ def test_all_models_are_trained_only_if_those_of_middle_width_disagree(distance)
     X = random.normal(size=(900, 6)) + distance * np.eye(6)[np.arange(900) % 3]
     engine, keys = begun(X, effort="default")
     rows, rounds, asked = engine.seen(X), engine.ensemble.rounds, []
-    engine.learn(rows, keys, len(rows))
+    order = np.argsort(keys)
+    engine.learn(rows[order], keys[order], len(rows))
     grown = engine._grown
 
     def train(part):

@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
+from distsvc.job.parameters import completed
 from distsvc.models.rows import sampling
 from distsvc.models.rows.principal_components import MOST_COMPONENTS
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma
 from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.models.support_vector.level_tree.ensemble import (
@@ -24,17 +26,9 @@ def pilot(d, n=300, seed=0):
 
 
 def plan_of(X, **changes):
-    settings = {
-        "gammas": None,
-        "C": 2.0,
-        "effort": "default",
-        "budget": 200,
-        "maintenance": "merge",
-        "projection_size": 5,
-        "max_iter": 200_000,
-        "seed": 0,
-    }
-    return make_ensemble(X, len(X), **settings | changes)
+    seed = changes.pop("seed", 0)
+    given = Parameters.of(completed("support-vector", changes))
+    return make_ensemble(X, len(X), given, seed)
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -104,7 +98,7 @@ def test_models_of_more_features_use_leading_components(d, expected):
 @pytest.mark.parametrize("d", [2, 9, 40])
 def test_each_given_gamma_has_a_model_of_all_features(d):
     X = pilot(d)
-    plan = plan_of(X, gammas=[0.5, 2, 0.5], C=7.0, effort="thorough")
+    plan = plan_of(X, gamma=[0.5, 2, 0.5], C=7.0, effort="thorough")
     assert plan.members == [Member(d, 0.5, 7.0), Member(d, 2.0, 7.0), Member(d, 0.5, 7.0)]
     assert plan.view(X).tobytes() == X.tobytes()
 
@@ -129,7 +123,7 @@ def stream(X, keys):
     order = np.argsort(keys)
 
     def blocks(epoch, ranges, first):
-        return sampling.memory_blocks(X[order], keys[order], ranges, 0, epoch, first)
+        return sampling.memory_blocks(X[order], keys[order], 0, epoch, ranges, first)
 
     return blocks
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
+from distsvc.job.parameters import completed
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree.ensemble import make_ensemble
 from distsvc.models.support_vector.level_tree.level_sets import FAR_APART, LOWEST_LEVEL, LevelSets
@@ -28,10 +30,8 @@ def tree_of(z, gamma=0.5, order=(0, 1, 2)):
 
 def level_sets(trees, n_rows=420, granularity="default", level=None):
     X = pilot()[0]
-    plan = make_ensemble(
-        X, len(X), gammas=[0.5] * len(trees), C=2.0, effort="fast", budget=200, maintenance="merge",
-        projection_size=5, max_iter=100, seed=0,
-    )  # fmt: skip
+    changes = {"gamma": [0.5] * len(trees), "max_iter": 100}
+    plan = make_ensemble(X, len(X), Parameters.of(completed("support-vector", changes)), 0)
     return LevelSets(plan, trees, X, n_rows, granularity, level, None)
 
 
