@@ -114,13 +114,6 @@ def gradient_sparse(data, indices, indptr, u, p, scale, rows, G):
 
 
 @kernel
-def products(X, u, out):
-    """Write u.x_i of every row of X (n, d) float64 into out (n,)."""
-    for i in range(X.shape[0]):
-        out[i] = dot(X[i], u)
-
-
-@kernel
 def closeness(X, centre, out):
     """Write -|x_i - centre|^2 of every row of X (n, d) float64 into out (n,)."""
     for i in range(X.shape[0]):

@@ -160,24 +160,12 @@ def _first_overflow(X, shift):
 
 
 @kernel
-def scale_rows(X, centre, scale, fill, origin, out):
+def scale_rows(X, centre, scale, fill, origin, far, bend, out):
     """Write (x - centre) / scale - origin of every row, missing values replaced by `fill` first.
 
-    X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
-    """
-    n, d = X.shape
-    for i in range(n):
-        for k in range(d):
-            x = fill[k] if np.isnan(X[i, k]) else X[i, k]
-            out[i, k] = (x - centre[k]) / scale[k] - origin[k]
-
-
-@kernel
-def robust_rows(X, centre, scale, fill, origin, far, bend, out):
-    """Write rows as `scale_rows` does, with scaled values beyond `far` compressed.
-
-    A value z > far becomes far + bend log(1 + (z - far) / bend), and symmetrically below -far,
-    before `origin` is subtracted.
+    A scaled value z > far becomes far + bend log(1 + (z - far) / bend), and symmetrically below
+    -far, before `origin` is subtracted; `far` may be infinite. X (n, d) float64; out (n, d)
+    float32; the other arrays (d,) float64. Computed in float64.
     """
     n, d = X.shape
     for i in range(n):

@@ -38,9 +38,10 @@ visits, decays = np.zeros(7, np.int64), np.ones(1)
 hyperplanes.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, decays)
 children = np.array([[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4], np.int32)
 found += hyperplanes.route(X, V, np.zeros(7), np.ones(7), children)
-products = np.empty(300)
-linear.products(X.astype(float), S[:, 0].astype(float), products)
-found += [means, V, rest, products]
+gradients, rows_of_X = np.empty(300), np.arange(300)
+vector = S[:, 0].astype(float)
+linear.gradient_dense(X.astype(float), vector, np.zeros(300), 1.0, rows_of_X, gradients)
+found += [means, V, rest, gradients]
 for one in found:
     print(hashlib.sha256(np.ascontiguousarray(one).tobytes()).hexdigest()[:12])
 """

@@ -55,13 +55,6 @@ def test_gradients(form, of):
     assert np.isnan(np.delete(G, rows)).all()
 
 
-@reference.forms(linear.products)
-def test_products_with_rows(form):
-    case, out = Case(), np.empty(24)
-    form(case.X, case.u, out)
-    np.testing.assert_allclose(out, case.X @ case.u, atol=1e-13)
-
-
 @reference.forms(linear.closeness)
 def test_distances_from_a_centre(form):
     case, out = Case(), np.empty(24)

@@ -80,7 +80,7 @@ def test_twin_scale_rows(offset):
     X[rng.random(X.shape) < 0.2] = np.nan
     centre, scale, fill, origin = rng.normal(np.outer([offset, 3.0, offset, 0.0], np.ones(4)))
     found = np.empty(X.shape, np.float32)
-    scale_rows(X, centre, scale, fill, origin, found)
+    scale_rows(X, centre, scale, fill, origin, np.inf, 0.25, found)
     assert found.dtype == np.float32
     assert not np.isnan(found).any()
     np.testing.assert_array_equal(found, reference.scale_rows(X, centre, scale, fill, origin))

@@ -15,7 +15,6 @@ from distsvc.kernels.scaling import (
     DIGITS,
     add_block,
     lengths,
-    robust_rows,
     scale_rows,
     unit_rows,
 )
@@ -257,13 +256,12 @@ class Scaling:
         """
         out = np.empty(X.shape, np.float32)
         columns = self.centre, self.scale, self.fill, origin
+        limit = ROBUST_LIMIT if self.kind == "robust" else np.inf
         for place, piece in float64_pieces(X):
             if self.kind == "unit":
                 unit_rows(piece, self.fill, origin, out[place])
-            elif self.kind == "robust":
-                robust_rows(piece, *columns, ROBUST_LIMIT, ROBUST_BEND, out[place])
             else:
-                scale_rows(piece, *columns, out[place])
+                scale_rows(piece, *columns, limit, ROBUST_BEND, out[place])
         return out
 
     def apply(self, X: np.ndarray) -> np.ndarray:
