@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
-from distsvc.models.baselines.rules import Centres
+from distsvc.models.baselines.rules import Centres, memberships_of
 from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.rows.threads import map_blocks, map_threads
 
@@ -175,18 +175,6 @@ def squared_distances(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
     |x|^2 - 2 x.c + |c|^2 would lose the digits of short distances.
     """
     return cdist(np.ascontiguousarray(X, np.float64), centres, "sqeuclidean")
-
-
-def memberships_of(squared: np.ndarray, m: float) -> np.ndarray:
-    """Return the memberships (n, k) that minimise J_m for squared distances (n, k).
-
-    u_ik is proportional to (least squared distance / squared distance)^(1 / (m - 1)). The quotient
-    is at most 1, so that the power does not overflow for m near 1.
-    """
-    least = squared.min(axis=1, keepdims=True)
-    nearness = np.divide(least, squared, out=np.ones_like(squared), where=squared > 0.0)
-    nearness **= 1.0 / (m - 1.0)
-    return nearness / nearness.sum(axis=1, keepdims=True)
 
 
 def alternate(

@@ -93,15 +93,10 @@ class Centres(Rule):
         return labels
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float64.
-
-        The shares are the memberships of fuzzy c-means with m = 1.5.
-        """
+        """Return the memberships (n, k) float32 of fuzzy c-means with m = 1.5."""
         shares = np.empty((len(Z), self.n_clusters), np.float32)
         for part, squared in self._squared_distances(Z):
-            nearest = squared.min(axis=1, keepdims=True)
-            near = np.divide(nearest, squared, out=np.ones_like(squared), where=squared > 0.0) ** 2
-            shares[part] = near / near.sum(axis=1, keepdims=True)
+            shares[part] = memberships_of(squared, 1.5)
         return shares
 
     def _squared_distances(self, Z: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
@@ -109,6 +104,18 @@ class Centres(Rule):
         for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
             part = slice(first, first + DISTANCE_BLOCK_ROWS)
             yield part, cdist(Z[part], self.centres, "sqeuclidean")
+
+
+def memberships_of(squared: np.ndarray, m: float) -> np.ndarray:
+    """Return the memberships (n, k) of fuzzy c-means for squared distances (n, k) to centres.
+
+    u_ik is proportional to (least squared distance / squared distance)^(1 / (m - 1)). The quotient
+    is at most 1, so that the power does not overflow for m near 1.
+    """
+    least = squared.min(axis=1, keepdims=True)
+    nearness = np.divide(least, squared, out=np.ones_like(squared), where=squared > 0.0)
+    nearness **= 1.0 / (m - 1.0)
+    return nearness / nearness.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

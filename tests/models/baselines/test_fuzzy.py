@@ -4,7 +4,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc.baselines import FuzzyCMeans
-from distsvc.models.baselines.fuzzy import memberships_of
+from distsvc.models.baselines.rules import memberships_of
 
 
 def blobs(n=600, k=4, d=3, seed=0, scale=6.0):
