@@ -67,7 +67,10 @@ def plane(
     if picture is not None:
         legend += _vectors(axes, picture)
 
-    _frame(axes, x, y, sample.kind)
+    if sample.kind != "single" and len(x):
+        spans = np.ptp(x), np.ptp(y)
+        if 0 < max(spans) < 2 * min(spans):  # similar ranges have equal units
+            axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(short_name(sample.axes[0], 50))
     axes.set_ylabel(short_name(sample.axes[1], 50))
     if legend:
@@ -162,15 +165,6 @@ def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
                 zorder=3, label=name, rasterized=len(points) > 2000,
             )  # fmt: skip
     return legend
-
-
-def _frame(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], kind: str) -> None:
-    """Use equal units on both axes if their ranges are similar."""
-    if kind == "single" or len(x) == 0:
-        return
-    spans = np.ptp(x), np.ptp(y)
-    if min(spans) > 0 and max(spans) < 2 * min(spans):
-        axes.set_aspect("equal", adjustable="datalim")
 
 
 class Badge(NamedTuple):

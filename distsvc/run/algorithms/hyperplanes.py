@@ -160,6 +160,11 @@ def tree_part(
     leaves = sorted(labelled, key=lambda node: cut.labels[node])
     for node in leaves:
         nodes[node] = LeafNode(**_node(tree, node, parents[node]), label=int(cut.labels[node]))
+    chosen_by = "agreement" if engine.lowered else "elbow"
+    if engine.parameters["n_clusters"] is not None:
+        chosen_by = "n_clusters"
+    elif cut.n_clusters == 1:
+        chosen_by = "the lack of a density valley"
     share = tree.curve / total if total > 0.0 else np.ones_like(tree.curve)
     return TreePart(
         nodes=[nodes[node] for node in parents],
@@ -167,7 +172,7 @@ def tree_part(
             clusters=list(range(1, tree.n_leaves + 1)),
             share=rounded(share),
             chosen=cut.n_clusters,
-            by=_chosen_by(engine),
+            by=chosen_by,
         ),
         rules=[
             ClusterRule(
@@ -223,14 +228,6 @@ def _heaviest(weights: np.ndarray) -> np.ndarray:
     """Return the columns of the five largest weights (d,), without zeros."""
     heavy = np.argsort(-np.abs(weights), kind="stable")[:5]
     return heavy[weights[heavy] != 0.0]
-
-
-def _chosen_by(engine: TreeEngine) -> str:
-    if engine.parameters["n_clusters"] is not None:
-        return "n_clusters"
-    if engine.cut.n_clusters == 1:
-        return "the lack of a density valley"
-    return "agreement" if engine.lowered else "elbow"
 
 
 def _density(x: np.ndarray) -> Density:

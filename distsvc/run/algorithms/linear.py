@@ -115,7 +115,12 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
     # A resumed run repeats the descents, which take little time, and reads the results of passes.
     outer, begun = begin_table(steps, engine, n_rows)
     for number in range(MOST_PASSES):
-        _descend(steps, engine, outer, begun, number)
+        with steps.progress.phase("descend"):
+            outer.descend(engine.method, engine.tol, engine.max_iter, engine.seed)
+            facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
+            facts |= {"least": outer.least, "most": outer.most, "begun": begun}
+            arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
+            steps.run.write(_descent(number), Result(facts, arrays))
         least, most = np.inf, -np.inf
         grow, fall = Candidates.empty(outer.u.size), Candidates.empty(outer.u.size)
         for result in steps.map(Phase(f"pass-{number:02d}", partial(find_violators, step=number))):
@@ -129,18 +134,6 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
             break
         outer.take(grow, fall)
     engine.end_outer(outer, n_passes=begun + 1 + number + 1)
-
-
-def _descend(
-    steps: Steps, engine: LinearEngine, outer: WorkingSet, begun: int, number: int
-) -> None:
-    """Solve the working set, and write the input of the next pass."""
-    with steps.progress.phase("descend"):
-        outer.descend(engine.method, engine.tol, engine.max_iter, engine.seed)
-        facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
-        facts |= {"least": outer.least, "most": outer.most, "begun": begun}
-        arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
-        steps.run.write(_descent(number), Result(facts, arrays))
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:

@@ -286,20 +286,15 @@ def separating_columns(
             named = [(int(ids[clusters[a]]), int(ids[clusters[b]])) for a, b in pairs]
             k = len(numbers)
             all_pairs = 2 * len(pairs) == k * (k - 1)
-            may_be_code = isinstance(feature, Numeric) and usual is None and _are_whole(rows, own)
+            x = rows.raw[:, own]
+            are_whole = bool(((x == np.round(x)) | np.isnan(x)).all())
+            may_be_code = isinstance(feature, Numeric) and usual is None and are_whole
             found.append(
                 SeparatingColumn(feature.column, named, all_pairs, usual is not None, may_be_code)
             )
     if sum(one.is_removable for one in found) > 1:
         found = [replace(one, is_removable=False) for one in found]
     return found
-
-
-def _are_whole(rows: PilotRows, own: slice) -> bool:
-    """Return True if all values of a column are whole numbers; missing ones are ignored."""
-    x = rows.raw[:, own]
-    known = x[~np.isnan(x)]
-    return bool((known == np.round(known)).all())
 
 
 def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndarray:

@@ -115,14 +115,9 @@ class RunDirectory:
         return self.work.below(STAGING).address
 
     @property
-    def output(self) -> Store:
-        """The store in which the run is published."""
-        return store_of(self.plan.output.path)
-
-    @property
     def stored(self) -> Store:
         """The folder in the output with all files that this run may publish."""
-        return self.output.below(f"{STORED}/{self.name}")
+        return store_of(self.plan.output.path).below(f"{STORED}/{self.name}")
 
     def folder(self, kind: str) -> str:
         """Return the folder, below `stored`, of the files of a kind that this attempt writes."""
