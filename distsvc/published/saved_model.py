@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.rows import Input, RowValues, UserData
+from distsvc.inputs.given import rows_of
+from distsvc.inputs.rows import Input, Reading, RowValues, UserData, not_rows_error
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
 from distsvc.run.labelling.counts import used_clusters
@@ -20,13 +21,28 @@ from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.files import ModelFile, read_labeller, read_model
 from distsvc.run.work.plan import choose_block_rows
 from distsvc.storage.publishing.formats import published_columns
-from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.features import names_of
-from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
+from distsvc.storage.rows.blocks import Block, fill, plain_values
+from distsvc.storage.rows.columns import plain_type, truncated
+from distsvc.storage.rows.features import (
+    Feature,
+    Numeric,
+    Time,
+    UnusableValueError,
+    Vector,
+    names_of,
+    without_sentinels,
+)
+from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.usable import select_rows, usable_rows
 
 UNLABELLED = -1
 """Label of a row that the job would have left out."""
+
+NAME = "the rows"
+"""The name of the rows in messages."""
+
+_EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
+"""Types for a column without any value; the first one that its feature takes is used."""
 
 
 class Model:
@@ -86,7 +102,8 @@ class Model:
         self._missing, self._output = job.missing, job.output
         self._missing_values = job.preprocess.missing_values
         self.columns = tuple(feature.column for feature in self._features)
-        self.array_columns = array_columns(self._features)
+        parts = (f.places if isinstance(f, Vector) else (f.column,) for f in self._features)
+        self.array_columns = tuple(name for names in parts for name in names)
         self.id = model.input.id
         self.algorithm, self.parameters = model.algorithm, model.parameters
         self.ids, self.n_clusters = labeller.ids, n_clusters
@@ -266,14 +283,36 @@ class Model:
         return answer.joined(parts)
 
     def _rows(self, X: UserData) -> Input:
-        return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
+        """Return the reader of an array with `array_columns`, or of a table with named columns."""
+        rows = rows_of(X, Reading(NAME, choose_block_rows(len(self._numbers)), index=True))
+        if rows is None:
+            raise not_rows_error(X, NAME)
+        names = self.array_columns
+        if rows.shape is not None and (len(rows.shape) != 2 or rows.shape[1] != len(names)):
+            raise DataError(
+                f"{NAME}: expected an array of {len(names)} columns ({truncated(names)}), found "
+                f"one of shape {tuple(rows.shape)}"
+            )
+        return rows
 
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
         """Yield the ids of each block, a mask (n,) of usable rows, and the block of these rows."""
-        unit = self._preparation.scaling.kind == "unit"
-        for block in given_blocks(rows, self._features, self.id, self._missing_values):
+        unit, row, types = self._preparation.scaling.kind == "unit", rows.first, tuple[str, ...]()
+        for piece in rows.pieces():
+            try:
+                X = feature_matrix(piece, self._features, self._missing_values)
+            except UnusableValueError as error:
+                raise DataError(
+                    f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
+                ) from None
+            ids = None
+            if not isinstance(piece, np.ndarray):
+                types = tuple(str(piece.schema.field(f.column).type) for f in self._features)
+                ids = piece.column(self.id) if piece.schema.names.count(self.id) == 1 else None
+            numbers = np.arange(row, row + len(X), dtype=np.int64)
+            block, row = Block(numbers, X, ids, None, types=types), row + len(X)
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
-            yield block.ids, known, select_rows(block, known)
+            yield ids, known, select_rows(block, known)
 
     def _prepared(self, block: Block, rows: Input) -> np.ndarray:
         Z = self._preparation(block.X)
@@ -290,3 +329,60 @@ def read_saved_model(folder: Path) -> Model:
     model = read_model(folder)
     preparation, labeller, arrays = read_labeller(model, folder)
     return Model(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
+
+
+def feature_matrix(
+    piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature], missing_values: Sequence[float]
+) -> np.ndarray:
+    """Return the features (n, d) of raw rows; columns of a table are found by their names."""
+    if isinstance(piece, np.ndarray):
+        stored = (isinstance(f, Numeric) or (isinstance(f, Vector) and not f.log) for f in features)
+        if all(stored) and not missing_values:
+            return np.ascontiguousarray(piece, dtype=np.float64)
+        arrays = _of_array(piece, features)
+    else:
+        names = piece.schema.names
+        missing = [f.column for f in features if names.count(f.column) != 1]
+        if missing:
+            raise DataError(
+                f"{NAME}: expected the model's {len(features)} columns, each once; missing or "
+                f"there twice: {truncated(missing)}; found: {truncated(names)}"
+            )
+        arrays = [_plain(piece.column(feature.column), feature) for feature in features]
+    X = np.empty((len(piece), len(names_of(features))))
+    fill(X, features, [without_sentinels(array, missing_values) for array in arrays])
+    return X
+
+
+def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
+    """Return the columns of an array (n, d), and its vectors, as Arrow arrays."""
+    arrays: list[pa.Array] = []
+    first = 0
+    for feature in features:
+        width = feature.width if isinstance(feature, Vector) else 1
+        part = pa.array(np.ascontiguousarray(piece[:, first : first + width]).ravel())
+        if isinstance(feature, Vector):
+            part = pa.FixedSizeListArray.from_arrays(part, width)
+        elif not feature.takes(part.type):
+            raise DataError(
+                f"{NAME}: column {feature.column!r} holds {feature.expected}, which an array of "
+                "numbers does not: expected a table with named columns"
+            )
+        arrays.append(part)
+        first += width
+    return arrays
+
+
+def _plain(array: pa.Array, feature: Feature) -> pa.Array:
+    """Return the plain values for a feature; `DataError` for values of another kind."""
+    kind = plain_type(array.type)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
+    if not feature.takes(kind):
+        shown = "text" if is_text(kind) else str(kind)
+        of_time = is_text(kind) and isinstance(feature, Time)
+        hint = "; convert it by pandas.to_datetime or to_timedelta" if of_time else ""
+        raise DataError(
+            f"{NAME}: column {feature.column!r} is {shown}, expected {feature.expected}{hint}"
+        )
+    return plain_values(array)

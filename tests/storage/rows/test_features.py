@@ -9,6 +9,7 @@ import pytest
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
+from distsvc.published.saved_model import feature_matrix
 from distsvc.storage.rows.blocks import fill
 from distsvc.storage.rows.features import (
     Log,
@@ -20,7 +21,6 @@ from distsvc.storage.rows.features import (
     descriptions,
     restore,
 )
-from distsvc.storage.rows.given_rows import array_columns, given_blocks, given_rows
 from distsvc.storage.tables.opening import open_table, shown_columns
 from tests.small_tables import everything
 
@@ -122,10 +122,8 @@ def test_logarithms_of_a_vector(tmp_path, kind):
             everything(table)
     else:
         np.testing.assert_allclose(everything(table)[1], expected, rtol=1e-15)
-    assert array_columns(table.features) == ("v[0]", "v[1]", "v[2]", "x")
-    rows = given_rows(np.array([[0.0, 3, 100, 1]]), table.features, 10)
-    blocks = list(given_blocks(rows, table.features))
-    np.testing.assert_allclose(blocks[0].X, expected[:1], rtol=1e-15)
+    found = feature_matrix(np.array([[0.0, 3, 100, 1]]), table.features, ())
+    np.testing.assert_allclose(found, expected[:1], rtol=1e-15)
 
 
 def test_logarithms_of_a_part_of_a_vector(tmp_path):
