@@ -15,20 +15,17 @@ import pyarrow as pa
 from distsvc.errors import DataError, JobFileError
 from distsvc.inputs.given import is_numeric
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig
-from distsvc.storage.rows.blocks import Layout, Table
+from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.features import (
-    AS_CODES,
     MAX_WIDTH,
     Feature,
-    Numeric,
-    Uncounted,
     is_category,
     is_default,
     is_usable,
     is_vector,
     names_of,
 )
-from distsvc.storage.rows.id_detection import CODE_REASONS, is_named_like_code
+from distsvc.storage.rows.id_detection import CODE_REASONS
 from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.where import where_columns
 
@@ -282,27 +279,6 @@ def exclusion_reasons(
         return _TYPE_WORDS.get(re.sub(r"(32|64)?\[.*", "", shown), shown)
 
     return {name: reason(name) for name in scan.types if name not in used}
-
-
-def compared_columns(table: Table, scan: Scan) -> tuple[Feature, ...]:
-    """Return the columns, besides the features, by which clusters may be compared.
-
-    Text and booleans become categories that are still to be counted.
-    """
-    types = scan.types if scan.comparable is None else scan.comparable
-    apart = {*scan.problems, table.id, ""}
-    apart |= {name for name, why in table.left_out.items() if why in INCOMPARABLE}
-    found: list[Feature] = []
-    for name in table.left_out:
-        kind = types.get(name)
-        if name in apart or kind is None:
-            continue
-        if is_numeric(kind) and not pa.types.is_boolean(kind):
-            if not is_named_like_code(name):
-                found.append(Numeric(name))
-        elif is_category(kind):
-            found.append(Uncounted(column=name, kind=AS_CODES))
-    return tuple(found[:MAX_COMPARED_COLUMNS])
 
 
 def check_names(path: str, features: Sequence[Feature]) -> None:

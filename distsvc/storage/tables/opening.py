@@ -147,8 +147,7 @@ def open_table(
             old = {*kept, *encoded, *logs, *wanted}
             new = [f.column for f in table.features if f.column not in old]
             table = values.without_features(table, dict.fromkeys(new, columns.NEW))
-    table = replace(table, compared=columns.compared_columns(table, scan))
-    table = values.with_compared(table)
+    table = values.with_compared(table, scan)
     used = {*table.stored, *columns.other_columns(config)}
     return replace(table, notes=(*found.notes, *source.notes(found, scan, versions, used)))
 

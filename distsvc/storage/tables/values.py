@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
+from distsvc.inputs.given import is_numeric
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, MOST_LEVELS, frequent, texts_of
 from distsvc.inputs.rows import is_narrow
 from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
-from distsvc.storage.rows.columns import PLAIN_TEXT
+from distsvc.storage.rows.columns import INCOMPARABLE, MAX_COMPARED_COLUMNS, PLAIN_TEXT, Scan
 from distsvc.storage.rows.features import (
     Codes,
     Feature,
@@ -27,6 +28,7 @@ from distsvc.storage.rows.features import (
     Vector,
     are_comparable,
     has_few_levels,
+    is_category,
     placed,
     without_sentinels,
 )
@@ -219,16 +221,20 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
     return [name for name in few if name not in out], reasons
 
 
-def with_compared(table: Table) -> Table:
-    """Return a table with the columns for comparisons that can be compared, and their levels."""
-    counts = _value_counts(table, [one.column for one in table.compared])
+def with_compared(table: Table, scan: Scan) -> Table:
+    """Return a table with the columns, besides the features, by which clusters are compared."""
+    types = scan.types if scan.comparable is None else scan.comparable
+    left = [name for name, why in table.left_out.items() if why not in INCOMPARABLE]
+    kinds = {name: types[name] for name in left if name in types}
+    numbers = {n for n, of in kinds.items() if is_numeric(of) and not pa.types.is_boolean(of)}
+    apart = {*scan.problems, table.id, "", *filter(is_named_like_code, numbers)}
+    names = [n for n, of in kinds.items() if n not in apart and (n in numbers or is_category(of))]
     found: list[Feature] = []
-    for one in table.compared:
-        values = counts.get(one.column, Counter())
-        if isinstance(one, Numeric) and len(values) > 10:
-            found.append(one)
+    for name, values in _value_counts(table, names[:MAX_COMPARED_COLUMNS]).items():
+        if name in numbers and len(values) > 10:
+            found.append(Numeric(name))
         elif are_comparable(values):
-            codes = Codes.of(one.column, values, frequent(values))
+            codes = Codes.of(name, values, frequent(values))
             # Values that the sample lacks need a bucket.
             found.append(codes.model_copy(update={"rest": max(codes.rest, 1e-9)}))
     return replace(table, compared=tuple(found))
