@@ -132,10 +132,23 @@ def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.S
     ids = {one.name: one.field_id for one in schema.fields}
     mapping = table.name_mapping()  # for files that don't number their columns
     names = {one.field_id: tuple(one.names) for one in mapping.root} if mapping is not None else {}
-    specs = table.metadata.specs()
-    tasks = list(scan.plan_files())
-    pairs = zip(tasks, _deleted_rows(table.io, location.shown, tasks), strict=True)
-    parts = [_part(location, *pair, specs, schema, types) for pair in pairs]
+    defaults = {
+        one.name: _text(one.initial_default, types[one.name])
+        for one in schema.fields
+        if one.initial_default is not None
+    }
+    parts, tasks, specs = [], list(scan.plan_files()), table.metadata.specs()
+    for task, deleted in zip(tasks, _deleted_rows(table.io, location.shown, tasks), strict=True):
+        file = task.file
+        if _format(file) != "PARQUET":
+            raise DataError(
+                f"{location.shown} has files that are {file.file_format.value}, expected Parquet; "
+                "rewrite the table's files"
+            )
+        places = _identities(specs[file.spec_id], schema)
+        keys = {name: _text(file.partition[k], types[name]) for k, name in places.items()}
+        size, values = file.file_size_in_bytes, defaults | keys
+        parts.append(lake.DataFile(file.file_path, size, keys, values, deleted))
     by_catalog = location.fs is None and parts and remote.is_s3(parts[0].url)
     return lake.snapshot_of(
         location,
@@ -158,30 +171,6 @@ def _identities(spec: PartitionSpec, schema: Schema) -> dict[int, str]:
         for k, field in enumerate(spec.fields)
         if isinstance(field.transform, IdentityTransform) and field.source_id in own
     }
-
-
-def _part(
-    location: Location,
-    task: FileScanTask,
-    deleted: np.ndarray | None,
-    specs: dict[int, PartitionSpec],
-    schema: Schema,
-    types: dict[str, pa.DataType],
-) -> lake.DataFile:
-    file = task.file
-    if _format(file) != "PARQUET":
-        raise DataError(
-            f"{location.shown} has files that are {file.file_format.value}, expected Parquet; "
-            "rewrite the table's files"
-        )
-    places = _identities(specs[file.spec_id], schema)
-    keys = {name: _text(file.partition[k], types[name]) for k, name in places.items()}
-    defaults = {
-        one.name: _text(one.initial_default, types[one.name])
-        for one in schema.fields
-        if one.initial_default is not None
-    }
-    return lake.DataFile(file.file_path, file.file_size_in_bytes, keys, defaults | keys, deleted)
 
 
 def _text(value: object, kind: pa.DataType) -> str | None:
