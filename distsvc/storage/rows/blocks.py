@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from distsvc.storage.rows.features import (
     UnusableValueError,
     descriptions,
     names_of,
+    placed,
     restore,
     without_sentinels,
 )
@@ -319,15 +319,6 @@ def plain_values(array: pa.Array) -> pa.Array:
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
     """Write features into a matrix X (n, d) of floats, from the arrays of their columns."""
-    k = 0
-    several = (f.values(a) for f, a in zip(features, arrays, strict=True))
-    for (ndim, _), alike in itertools.groupby(several, lambda v: (v.ndim, v.dtype)):
-        group = list(alike)
-        width = len(group) if ndim == 1 else sum(values.shape[1] for values in group)
-        part = X[:, k : k + width]
-        if ndim == 1:
-            for j, column in enumerate(group):
-                part[:, j] = column
-        else:
-            np.concatenate(group, axis=1, out=part, casting="unsafe")
-        k += width
+    for (feature, places), array in zip(placed(features), arrays, strict=True):
+        values = feature.values(array)
+        X[:, places] = values if values.ndim == 2 else values[:, None]
