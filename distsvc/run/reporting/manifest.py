@@ -22,7 +22,7 @@ from distsvc.storage.publishing.manifest import (
     PAGE,
     STORED,
     CheckRecord,
-    Continued,
+    ContinuedRun,
     ListedFile,
     Manifest,
 )
@@ -39,7 +39,7 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
         "checks": [CheckRecord.model_validate(check.model_dump()) for check in report.checks]
     }
     if previous is not None:
-        more["previous"] = Continued(**previous.named())
+        more["previous"] = ContinuedRun(**previous.named())
     if context.lineage is not None:
         more["lineage"] = context.lineage.named()
     manifest = make_manifest(run, context.job, context.digest, context.inputs, labelled)

@@ -66,12 +66,16 @@ class ListedFile(Listed):
         return PurePosixPath(self.file).name
 
 
-class Continued(Listed):
+class ContinuedRun(Listed):
     """The previous run: its path and id, and the SHA-256 of its model."""
 
     path: str = ""
     run_id: str = ""
     model_sha256: str = ""
+    address: str = ""  # of its output, in the record of an unfinished run
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} at {self.path}"
 
 
 class LineageName(Listed):
@@ -79,15 +83,6 @@ class LineageName(Listed):
 
     id: Annotated[str, AfterValidator(_plain_path)]
     home: Annotated[str, AfterValidator(_relative_path)]
-
-
-class ContinuedRun(Continued):
-    """The previous run in the record of an unfinished run; `address` is its output's address."""
-
-    address: str = ""
-
-    def __str__(self) -> str:
-        return f"run {self.run_id} at {self.path}"
 
 
 class CheckRecord(Listed):
@@ -124,7 +119,7 @@ class Manifest(Listed):
     files: Annotated[list[ListedFile], AfterValidator(_listed_once)]
     versions: dict[str, str] = Field(default={})
     checks: list[CheckRecord] = Field(default=[])
-    previous: Continued | None = None
+    previous: ContinuedRun | None = None
     lineage: LineageName | None = None
     override: bool = False
     write_id: str = ""

@@ -23,7 +23,7 @@ from distsvc.storage.places.folder import HOLDERS, LOCK, RUNS
 from distsvc.storage.places.lease import HOLDER, is_gone, read_holder
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.manifest import Continued, ContinuedRun, Manifest, read_manifest
+from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import CANDIDATES, Output, check_not_held
 
 DEEPEST = 4
@@ -276,7 +276,7 @@ def _dated(output: Output, manifest: Manifest) -> DatedRun:
     )
 
 
-def _names(previous: Continued | None, address: str) -> frozenset[str]:
+def _names(previous: ContinuedRun | None, address: str) -> frozenset[str]:
     """Return id and address of a previous run, if any."""
     return frozenset({previous.run_id if previous else "", address} - {""})
 
