@@ -21,6 +21,7 @@ from distsvc.storage.rows.features import (
     Feature,
     UnusableValueError,
     descriptions,
+    fits_float32,
     names_of,
     placed,
     restore,
@@ -149,7 +150,7 @@ class Table:
     def dtype(self) -> np.dtype:
         """The dtype of rows: float32 if it holds all values exactly, else float64."""
         pairs = zip(self.features, self.types, strict=True)
-        is_exact = all(feature.fits_float32(_value_kind(kind)) for feature, kind in pairs)
+        is_exact = all(fits_float32(feature, _value_kind(kind)) for feature, kind in pairs)
         return np.dtype(np.float32 if is_exact else np.float64)
 
 

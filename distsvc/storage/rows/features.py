@@ -105,10 +105,6 @@ class Feature:
         """Return True if values of an Arrow type can be converted."""
         raise NotImplementedError
 
-    def fits_float32(self, kind: str) -> bool:
-        """Return True if float32 is exact for this feature's numbers; `kind` is an Arrow type."""
-        return False
-
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the numbers, (n,) or (n, len(names)), of Arrow values; null is NaN."""
         raise NotImplementedError
@@ -131,9 +127,6 @@ class Numeric(Feature):
 
     def takes(self, kind: pa.DataType) -> bool:
         return is_numeric(kind)
-
-    def fits_float32(self, kind: str) -> bool:
-        return kind in _IN_FLOAT32
 
     def values(self, array: pa.Array) -> np.ndarray:
         return numbers(array)
@@ -243,9 +236,6 @@ class Vector(DescribedFeature):
             X = whole
         return _logarithms(X) if self.log else X
 
-    def fits_float32(self, kind: str) -> bool:
-        return not self.log and kind in _IN_FLOAT32
-
 
 class TextNumber(DescribedFeature):
     """A number that is stored as text."""
@@ -327,9 +317,6 @@ class Category(_Categories):
         if len(set(self.known)) < len(self.known):
             raise ValueError("expected known values, each once, found one twice")
         return self
-
-    def fits_float32(self, kind: str) -> bool:
-        return self.one_hot or self.nominal
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
         """Return the mask (n,) bool of rows in the bucket, from the columns X (n, len(names))."""
@@ -477,6 +464,13 @@ def is_default(kind: pa.DataType) -> bool:
 def is_usable(kind: pa.DataType) -> bool:
     """Return True if an Arrow type can be a feature."""
     return is_default(kind) or is_time(kind)
+
+
+def fits_float32(feature: Feature, kind: str) -> bool:
+    """Return True if float32 is exact for a feature's numbers; `kind` is an Arrow type."""
+    if isinstance(feature, Numeric) or (isinstance(feature, Vector) and not feature.log):
+        return kind in _IN_FLOAT32
+    return feature.one_hot or feature.nominal
 
 
 def units_of(features: Iterable[Feature], types: Iterable[str]) -> dict[str, Unit]:
