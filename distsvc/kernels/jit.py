@@ -123,7 +123,7 @@ def _warn_not_kept(because: str, process: int = 0) -> None:
 class _Claim:
     """A lock on the compilation of one kernel, across processes.
 
-    The lock ends with the process. A folder without locks only costs time, so it is no error.
+    The lock ends with the process. If the file system has no locks, kernels may compile twice.
     """
 
     def __init__(self, path: Path):
@@ -268,7 +268,7 @@ class _Cache(FunctionCache):
         self._claim = _Claim(Path(self._cache_path, f"{self._impl.filename_base}.lock"))
 
     def is_missing(self) -> bool:
-        """Return True if there is no cached form, usable or not."""
+        """Return True if no file of compiled code is cached."""
         return not self._cache_file.exists()
 
     def try_claim(self) -> bool:

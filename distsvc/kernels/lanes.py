@@ -340,10 +340,11 @@ def count_up_to(values: np.ndarray, limits: np.ndarray, counts: np.ndarray) -> N
 def sum_below(
     squares: np.ndarray, limits: np.ndarray, start: int, stop: int, step: int, sums: np.ndarray
 ) -> None:
-    """Set sums (ROWS_AT_ONCE,) float32 of the elements of each column below its limit.
+    """Set sums (ROWS_AT_ONCE,) float32 to the sum of each column's elements below its limit.
 
-    `column_squares` sets squares (m, ROWS_AT_ONCE) int16; limits are int32. Only the rows
-    start, start + step, ... below stop are added, in this order.
+    squares (m, ROWS_AT_ONCE) int16 are the bits of bfloat16 numbers, by `column_squares`; limits
+    are such bits as int32. Only the rows start, start + step, ... below stop are added, in this
+    order.
     """
     part = squares[start:stop:step]
     sums[:] = 0.0

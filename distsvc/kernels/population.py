@@ -48,7 +48,7 @@ NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 
 @inlined
 def copy(x, out):
-    """Set out (m,) to x (m,); an assignment of arrays compiles messages about their shapes."""
+    """Set out (m,) to x (m,) in a loop: `out[:] = x` would compile checks of the shapes, too."""
     for i in range(out.shape[0]):
         out[i] = x[i]
 

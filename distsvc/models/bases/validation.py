@@ -25,8 +25,8 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
     """Return rows X (n, d), float64 or float32, as scikit-learn's `validate_data` checks them.
 
-    UnusableRowsError: a row may be too long (`check_length`), or X is a masked, structured or
-    datetime array. TypeError: X is not in memory (such as a dask array), or sparse in vain.
+    UnusableRowsError: a row is too long (`check_length`), or X is a masked, structured or datetime
+    array. TypeError: X is not in memory (such as a dask array), or sparse and not accepted.
     """
     from sklearn.utils.validation import validate_data
 

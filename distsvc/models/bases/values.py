@@ -218,7 +218,7 @@ class DescribesRows(FitsRows, BaseEstimator):
         return found
 
     def __getstate__(self) -> object:
-        """Return the state to pickle: the values of the rows without the rows."""
+        """Compute the lazy attributes, and return the state to pickle, without the rows."""
         if self._held is not None:
             for name in LAZY_ATTRIBUTES:
                 getattr(self, name)

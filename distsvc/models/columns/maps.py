@@ -275,7 +275,7 @@ _NO_TABLE = np.zeros(0), np.zeros(0)
 
 
 def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
-    """Return the extremes of ascending values (u,), and the inner borders of their cells."""
+    """Return the lowest and highest of ascending values (u,), and the midpoints next to them."""
     edges = (distinct[0] + distinct[1]) / 2.0, (distinct[-2] + distinct[-1]) / 2.0
     return float(distinct[0]), float(distinct[-1]), float(edges[0]), float(edges[1])
 

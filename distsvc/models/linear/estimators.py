@@ -191,8 +191,8 @@ class LinearOneClassSVM(_LinearEstimator):
         Algorithm 2; "greedy-2cd" moves the most violating pair at every step. "greedy-sweeps" is
         ours and faster: Algorithm 5 with two further sweeps over the pairs of each step.
     share : float in (0, 1] or None, default=None
-        R of Algorithm 5: pairs of an outer step as a share of the rows. None is 0.1, as in the
-        paper, and 0.05 with "greedy-sweeps". Only with these two solvers.
+        R of Algorithm 5: pairs of an outer step as a share of the rows. None is 0.1 with
+        "greedy-cyclic", as in the paper, and 0.05 with "greedy-sweeps". Others do not use it.
     block_size : int, default=4
         Rows of a block of Algorithm 4, \|B\|, at least 2. Only with "cyclic-4cd-greedy".
     inner_iterations : int, default=1

@@ -20,10 +20,10 @@ def least_mass(n_rows: int, n_components: int) -> float:
 
 
 MAX_FEW_POINTS = 50
-"""Maximum number of distinct points."""
+"""Maximum number of points that `few_points` returns."""
 
 MIN_REPEATED_SHARE = 0.8
-"""Minimum share of the rows at these points."""
+"""Minimum share of the rows at the points of `few_points`."""
 
 
 def few_points(rows: np.ndarray) -> np.ndarray | None:

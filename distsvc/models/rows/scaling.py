@@ -235,9 +235,9 @@ class Scaling:
         k = int(largest.argmax())
         if not largest[k] * largest.size**0.5 <= MAX_ROW_LENGTH:
             raise UnusableRowsError(
-                f"column {columns[k]!r} has values from {bounds[0, k]:g} to {bounds[1, k]:g}, "
-                f"expected scaled rows of a length of at most {MAX_ROW_LENGTH:g}; leave it out, or "
-                "give preprocess.scale = 'minmax'"
+                f"column {columns[k]!r} has values from {bounds[0, k]:g} to {bounds[1, k]:g}, so "
+                f"scaled rows are longer than {MAX_ROW_LENGTH:g}, the maximum; leave the column "
+                "out, or give preprocess.scale = 'minmax'"
             )
         widest = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
         short = (widest < MIN_SCALED_RANGE) & ~sums.constant

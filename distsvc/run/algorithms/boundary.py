@@ -172,7 +172,7 @@ SEGMENTS = Phase("segments", join_vertices)
 
 
 def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
-    """Return the trained decision function, and the result that has the facts for phase two."""
+    """Return the trained decision function, and the stored result of the training."""
     trained = run.read(TRAINED)
     arrays = trained.arrays
     return DecisionFunction(arrays["S"], arrays["a"], trained.facts["gamma"]), trained

@@ -136,7 +136,7 @@ GATHER_VIEWS = Phase("gather-views", gather_views)
 
 
 class LevelTrees(AlgorithmJob):
-    """Models of several widths and subspaces, and the vote among their cuts."""
+    """Level trees as a job: an ensemble of models, and their vote."""
 
     rules = (LevelRule,)
     engine: LevelTreeEngine

@@ -212,7 +212,7 @@ def _forget_lost(run: RunDirectory, place: Store, names: Sequence[str]) -> None:
 
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
-    """Write labels, scores and outlier flags of a partition, and count them."""
+    """Write a partition's labels, scores and outlier flags by the model `of`, and count them."""
     plan, (labeller, before) = run.plan, read_labellers(run, of)
     table, rule = plan.table, labeller.rule
     tallies, pilot = Tallies.of(run, of, labeller, before), Pilot(plan, pilot_limit(plan))

@@ -158,7 +158,7 @@ class Version(NamedTuple):
     tag: str  # ETag or time of modification, with its name; "" if unknown
     # Change time of a local file in nanoseconds, which users can't set; 0 for other files.
     changed: int = 0  # fingerprints omit it, because it differs in a copy
-    chunks: int = 0  # number of chunks among many files
+    chunks: int = 0  # number of chunk files, if it is the version of many files
 
     def differs(self, other: Version) -> bool:
         """Return True if two versions differ in a property that both have."""

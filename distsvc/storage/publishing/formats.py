@@ -397,7 +397,7 @@ def read_labels(
     try:
         return pa.concat_tables(found)
     except pa.ArrowException as error:
-        raise DataError(f"files of labels in {MANIFEST} do not go together: {error}") from None
+        raise DataError(f"files of labels in {MANIFEST} have different columns: {error}") from None
 
 
 def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:

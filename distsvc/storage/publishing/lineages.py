@@ -135,7 +135,7 @@ class Lineage:
 
 
 def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:
-    """Yield the predecessors of a run that are still published, each with its store."""
+    """Yield up to `most` predecessors, with stores, until one is no longer published."""
     for _ in range(most):
         before = manifest.previous
         if before is None:

@@ -172,8 +172,8 @@ def check_folder(path: str) -> None:
     others = [name for name in names if not is_output(f"{root}/{name}")]
     if others:
         raise JobFileError(
-            f"expected the prefix of outputs, found {root}, a whole bucket, in which {others[0]} "
-            f"is no output; give {root}/PREFIX"
+            f"{root} is a whole bucket, and {others[0]} in it is no output; give the prefix of the "
+            f"outputs: {root}/PREFIX"
         )
 
 

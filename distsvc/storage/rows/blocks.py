@@ -174,7 +174,7 @@ class Block:
     X: np.ndarray  # (n, d), C order: the features; NaN where a value is missing
     ids: pa.Array | None  # None unless the span includes them, like labels and compared
     labels: pa.Array | None
-    compared: np.ndarray | None = None  # (n, b) float64
+    compared: np.ndarray | None = None  # (n, b) float64: further columns, to compare clusters
     types: tuple[str, ...] = ()  # Arrow types of the features' columns in a user's table
 
 

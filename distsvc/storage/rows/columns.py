@@ -84,7 +84,7 @@ class Scan:
     apart: dict[str, str] = field(default_factory=dict)
     # Chunks and fill value of columns in chunks.
     stored: dict[str, tuple[int, object]] = field(default_factory=dict)
-    comparable: Mapping[str, pa.DataType] | None = None  # readable columns; None for all
+    comparable: Mapping[str, pa.DataType] | None = None  # for comparing clusters; None: all
     words: dict[str, str] = field(default_factory=dict)  # for messages, if not the types
 
     @cached_property
@@ -315,7 +315,7 @@ def truncated(words: Sequence[str], most: int = 20) -> str:
 def _default(
     config: InputConfig, scan: Scan, categories: Collection[str], ignored: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the columns that are features by type, or would be if they could be read."""
+    """Return `categories`, and the numeric columns, even unreadable ones; `DataError` if none."""
     apart = {*other_columns(config), *scan.keys, *ignored, ""}
     listed = {n for n in scan.default if n not in apart and not _PANDAS_INDEX.fullmatch(n)}
 

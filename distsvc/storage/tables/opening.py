@@ -77,8 +77,8 @@ def open_table(
     if missing and config.columns is None:
         raise DataError(
             f"{config.shown} lacks {columns.truncated(missing)}, used by the previous run: if a "
-            "column was renamed, rename it back; or continue an earlier night without it by "
-            "--continue-from OUT; or remove continuity.previous, so that cluster ids start at 0"
+            "column was renamed, rename it back; or continue, by --continue-from OUT, an earlier "
+            "night that lacks it; or remove continuity.previous, so that cluster ids start at 0"
         )
     for name, key in ignored.items():
         if name not in scan.problems:

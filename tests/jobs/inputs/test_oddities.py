@@ -242,7 +242,7 @@ def test_values_too_large_to_be_squared(folder, algorithm):
     content["y"][7:16] = -value  # a few would be set aside
     write(content)
     kind, parameters = ESTIMATORS[algorithm]
-    message = rf"column 'y' has values from -{value:g} to .*, expected scaled rows of a length"
+    message = rf"column 'y' has values from -{value:g} to .*, so scaled rows are longer than"
     with pytest.raises(UnusableRowsError, match=message.replace("+", r"\+")):
         run_job(job({"algorithm": algorithm} | parameters, preprocess={"scale": "none"}))
     assert nothing_left(folder / "out")

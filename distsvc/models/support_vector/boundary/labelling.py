@@ -143,7 +143,7 @@ class Boundary:
     X: np.ndarray  # (m, d) float32: the sampled rows
     keys: np.ndarray  # (m,) uint64: their distinct keys
     owner: np.ndarray  # (m,) int32: their nearest support vectors
-    counts: np.ndarray  # (B,) int64: rows of B_eps by nearest support vector, sampled or not
+    counts: np.ndarray  # (B,) int64: all rows of B_eps, by nearest support vector
     least: np.ndarray  # (1,) float32: the smallest |f| of all rows
 
     @classmethod
