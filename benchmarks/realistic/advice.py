@@ -83,7 +83,11 @@ def rows_of_job(name: str, job: str, key: TableKey, data: Path | None) -> list[R
     if key.source == "tables":
         frame, classes = from_folder(name, data)
     else:
-        table = table_of(key, 0, data)
+        try:
+            table = table_of(key, 0, data)
+        except ModuleNotFoundError as error:
+            print(f"{name} left out: {error} (pip install '.[bench]')", file=sys.stderr, flush=True)
+            return []
         frame, classes = table.frame, table.classes
     if len(frame) > MAX_ROWS:
         chosen = np.sort(np.random.default_rng(0).choice(len(frame), MAX_ROWS, replace=False))
