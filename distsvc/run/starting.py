@@ -105,7 +105,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
                 if previous.nights:
                     fields["not_published"] = wanted[0]
                 progress.event("goes on from", **fields)
-                adopt(previous, run, list(table.columns))
+                adopt(previous, run)
             elif wanted:
                 progress.event("begins a lineage", not_published=wanted[0])
             keep_reference(job.continuity.reference, run, output.store, list(table.columns))

@@ -35,8 +35,8 @@ def with_default_columns(blob_table, tmp_path_factory):
 @pytest.mark.parametrize(
     ("columns", "found"),
     [
-        (["x", "event"], "found 1 that are numbers; missing: y; found: x"),
-        (["extra", "event"], "found 1 that are numbers; missing: x, y; found: extra"),
+        (["x", "event"], "found 1 that can be used; missing: y; found: x"),
+        (["extra", "event"], "found 1 that can be used; missing: x, y; found: extra"),
     ],
 )
 def test_missing_columns_are_refused(with_default_columns, tmp_path, columns, found):

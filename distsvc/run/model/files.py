@@ -149,9 +149,11 @@ def known_features(
     usable = {*names, *(n for n, why in table.left_out.items() if why in apart_by_default)}
     missing = [name for name in columns if name not in usable]
     if missing and source_of(table).states_width:
+        why = table.left_out
+        shown = [f"{name} ({why[name]})" if name in why else name for name in missing]
         raise DataError(
             f"{path}: expected the model's {len(columns)} columns, found "
-            f"{len(names)} that are numbers; missing: {truncated(missing)}; found: "
+            f"{len(names)} that can be used; missing: {truncated(shown)}; found: "
             f"{truncated(names)}"
         )
     extra = [name for name in names if name not in columns]

@@ -120,16 +120,26 @@ def with_model_settings(job: Job, previous: Previous | None) -> Job:
     return job
 
 
-def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
-    """Write the previous model as results of a run whose table has `columns`."""
-    missing = [name for name in names_of(previous.features) if name not in columns]
+def adopt(previous: Previous, run: RunDirectory) -> None:
+    """Write the previous model as results of a run; `DataError` if it does not fit the table."""
+    table = run.plan.table
+    missing = [name for name in names_of(previous.features) if name not in table.columns]
     if missing:
         one = len(missing) == 1
         raise DataError(
             f"continuity.previous: the model of {previous.path} needs the column"
             f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, which "
-            f"{'is' if one else 'are'} not among the {len(columns)} that are clustered"
+            f"{'is' if one else 'are'} not among the {len(table.columns)} that are clustered"
         )
+    now = {one.column: (one, kind) for one, kind in zip(table.features, table.types, strict=True)}
+    for before in previous.features:
+        feature, kind = now[before.column]
+        if feature.meaning != before.meaning:
+            raise DataError(
+                f"column {before.column!r} of {table.shown} is {kind}, read as {feature.meaning}; "
+                f"the previous run, {previous.path}, read {before.meaning}: give the column the "
+                "type that it had, or remove continuity.previous, so that cluster ids start at 0"
+            )
     restore_model(previous.model, previous.folder, run, PREVIOUS)
 
 

@@ -92,6 +92,11 @@ class Feature:
         return self.wants
 
     @property
+    def meaning(self) -> str:
+        """The meaning of the numeric columns, for a message."""
+        return "categories" if self.nominal else "numbers"
+
+    @property
     def whole(self) -> str | None:
         """Common name of all numeric columns if reports show them as one feature, else None."""
         return None
@@ -170,6 +175,10 @@ class Time(DescribedFeature):
     def of(cls, column: str, kind: pa.DataType) -> Time:
         """Return the feature for an Arrow type: days of dates, seconds of others."""
         return cls(column=column, unit="days" if pa.types.is_date(kind) else "seconds")
+
+    @property
+    def meaning(self) -> str:
+        return f"times in {self.unit}"
 
     @property
     def shown(self) -> str:

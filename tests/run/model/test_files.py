@@ -168,7 +168,7 @@ def test_missing_and_further_columns_are_named(simple, tmp_path):
     assert events_of(model.model_copy(update={"chosen_columns": True}), wider, tmp_path) == []
     other = model.model_copy(update={"features": ["x0", "x7", "x1", "x8"]})
     message = (
-        r"wider\.parquet: expected the model's 4 columns, found 3 that are numbers; "
+        r"wider\.parquet: expected the model's 4 columns, found 3 that can be used; "
         r"missing: x7, x8; found: x0, x1, x2$"
     )
     with pytest.raises(DataError, match=message):

@@ -2,9 +2,10 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
-from distsvc.errors import JobFileError, TemporaryError
+from distsvc.errors import DataError, JobFileError, TemporaryError
 from distsvc.job.file import load_job
 from distsvc.published.predict import predict_table
 from distsvc.published.republish import withdraw
@@ -48,7 +49,7 @@ def kept(found):
 
 def test_a_run_that_begins_during_gc_protects_the_continued_run(nights, monkeypatch):
     Output(nights.out(FOURTH)).discard(*Output(nights.out(FOURTH)).kept_works())
-    look, stack = retention._look, []
+    look, stack = retention._runs_at, []
 
     def later(path):
         found = look(path)
@@ -57,7 +58,7 @@ def test_a_run_that_begins_during_gc_protects_the_continued_run(nights, monkeypa
             stack[0].__enter__()
         return found
 
-    monkeypatch.setattr(retention, "_look", later)
+    monkeypatch.setattr(retention, "_runs_at", later)
     found = retain(str(nights.folder / "out"), 1)
     stack[0].__exit__(None, None, None)
     assert {THIRD, FOURTH, *LATER} == set(kept(found))
@@ -132,3 +133,14 @@ def test_an_unfinished_prediction_protects_its_model(nights, monkeypatch):
     forget()
     predict_table(nights.out(DAYS[0]), table, labelled, settings=settings)
     assert DAYS[0] not in kept(retain(str(nights.folder / "out"), 1))
+
+
+def test_a_column_of_another_type_than_the_night_before_is_refused(shop):
+    shop.table(DAYS[0], rows(300, 200, 100)[0], member=np.arange(600) % 5 > 0)
+    shop.table(DAYS[1], rows(300, 200, 100)[0], member=["yes", "yes", "no"] * 200)
+    model = {"algorithm": "auto", "n_clusters": 3}
+    shop.run(DAYS[0], model=model)
+    found = "column 'member' of .* is string, read as categories; .* read numbers: give"
+    with pytest.raises(DataError, match=found):
+        shop.run(DAYS[1], model=model)
+    assert not (shop.out(DAYS[1]) / "manifest.json").exists()
