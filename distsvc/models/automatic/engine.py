@@ -122,10 +122,6 @@ class AutomaticEngine(Engine):
         """Return the key ranges of the rows that the level tree learns from."""
         return self.levels.key_ranges(n_rows)
 
-    def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the level tree's sample; the graph's is a part of it."""
-        return self.levels.sample_ranges(n_rows)
-
     def go_on_from(self, previous: PreviousAnswer) -> None:
         self.before = previous
         self.levels.before = self.graph.before = previous.labels

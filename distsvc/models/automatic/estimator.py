@@ -137,7 +137,7 @@ class AutoClustering(MixedClusterEstimator):
         engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
         levels = engine.levels
         passes = Passes(source, levels.seed)
-        X, keys = passes.draw(engine.sample_ranges)
+        X, keys = passes.draw(levels.sample_ranges)  # the graph's is a part of it
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
         pilot = passes.pilot
@@ -154,8 +154,7 @@ class AutoClustering(MixedClusterEstimator):
             del X
             levels.learn(rows, keys, n_rows)
             del rows, keys
-            parts = ((levels.seen(block), keys) for block, keys in passes.again())
-            levels.find_clusters(parts)
+            levels.find_clusters(())
             phases.ended("level trees of the columns")
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
