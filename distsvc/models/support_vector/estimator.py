@@ -339,11 +339,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         del rows, keys
         trained = phases.ended("training")
         parts = ((engine.seen(block), keys) for block, keys in passes.again())
-        if self.labelling in IN_MEMORY:
-            seen, all_keys = map(np.concatenate, zip(*parts, strict=True))
-            engine.find_clusters([(seen, all_keys)])
-        else:
-            engine.find_clusters(parts)
+        engine.find_clusters(parts)
         phases.ended("clusters")
         self._begin(engine)
         self._label_passes(passes)

@@ -211,13 +211,13 @@ class BoundaryEngine(SupportVectorEngine):
         self.train(lambda epoch, first: blocks(epoch, ranges, first))
 
     def find_clusters(self, parts: Parts) -> None:
-        """Find the clusters (phase two); labellings in memory expect all rows in a single part."""
+        """Find the clusters: phase two."""
         given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
+        if given.labelling in IN_MEMORY:
+            rows, keys = map(np.concatenate, zip(*parts, strict=True))
         if given.labelling == "complete-graph":
-            ((rows, _),) = parts
             points = ends = in_memory.inside_rows(f, rows)
         elif given.labelling == "balls":
-            ((rows, keys),) = parts
             points = in_memory.ball_centres(rows, keys, given.ball_radius)
             samples = in_memory.BALL_SAMPLES
             ends = in_memory.climb_together(f, points, given.merge_radius)
