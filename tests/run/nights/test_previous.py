@@ -1,6 +1,7 @@
 """A continued run is kept as long as it is needed, and named if it is gone."""
 
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -49,13 +50,14 @@ def kept(found):
 
 def test_a_run_that_begins_during_gc_protects_the_continued_run(nights, monkeypatch):
     Output(nights.out(FOURTH)).discard(*Output(nights.out(FOURTH)).kept_works())
-    look, stack = retention._runs_at, []
+    look, stack, lock = retention._runs_at, [], threading.Lock()
 
     def later(path):
         found = look(path)
-        if not stack:
-            stack.append(starting(nights, FOURTH))
-            stack[0].__enter__()
+        with lock:  # outputs are looked at in threads
+            if not stack:
+                stack.append(starting(nights, FOURTH))
+                stack[0].__enter__()
         return found
 
     monkeypatch.setattr(retention, "_runs_at", later)
