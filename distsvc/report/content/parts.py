@@ -114,7 +114,7 @@ class CheckPart(ReportPart):
     def event_fields(self) -> dict[str, object]:
         """Return the outcome as fields of an event."""
         fields = {"check": self.name, "state": self.state, "level": self.level}
-        return fields | {"found": self.found, "limit": self.limit}
+        return fields | {"found": self.found, "limit": self.limit, "words": self.words}
 
 
 EVENT_ORDER = (

@@ -6,7 +6,7 @@ import csv
 import datetime
 import io
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from distsvc.report.sections.names import cluster_names, column_names
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.columns import ROW_NAME, ExplainedParts, parts_place
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import OWN, PREVIOUS
+from distsvc.run.labelling.labeller import OWN, PREVIOUS, Labeller
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import FILES, write_model
@@ -208,7 +208,11 @@ def make_report(
             meaning=rule.words.meaning,
         ),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
-        warnings=list(dict.fromkeys([*run.plan.notes, *learned.warnings, *notes])),
+        warnings=list(
+            dict.fromkeys(
+                [*run.plan.notes, *learned.warnings, *notes, *_unknown_names(job, labeller)]
+            )
+        ),
         doubts=[
             *(one.clause for one in separating),
             *_doubts_of_missing(parts, labeller.ids),
@@ -236,6 +240,16 @@ def make_report(
         "publish_command": shlex.join(words) if held else None,
     }
     return named.model_copy(update=more)
+
+
+def _unknown_names(job: Job, labeller: Labeller) -> Iterator[str]:
+    """Yield a warning for each name of the job whose cluster id was never given."""
+    for number, name in job.names.items():
+        if int(number) >= labeller.next_id:
+            yield (
+                f"names: no cluster has or had the id {number}, named {name!r}; ids go from 0 to "
+                f"{labeller.next_id - 1}"
+            )
 
 
 def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:

@@ -357,19 +357,9 @@ def _finished(fields: Fields) -> str:
 
 
 def _check(fields: Fields) -> str:
-    limits = fields["limit"] if isinstance(fields["limit"], list) else [fields["limit"]]
-    limit = " to ".join(map(_digits, limits))
     if fields["state"] == "not measured":
         return f"Check {fields['check']} was not measured."
-    found = _digits(fields["found"])
-    return f"Check {fields['check']} {fields['state']}: found {found}, limit {limit}."
-
-
-def _digits(value: object) -> str:
-    """Return a text of a value; a fraction has four digits."""
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1000.0 else f"{value:,.0f}"
-    return str(value)
+    return f"Check {fields['state']}: {fields['words']}."
 
 
 SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {

@@ -146,3 +146,10 @@ def test_a_column_of_another_type_than_the_night_before_is_refused(shop):
     with pytest.raises(DataError, match=found):
         shop.run(DAYS[1], model=model)
     assert not (shop.out(DAYS[1]) / "manifest.json").exists()
+
+
+def test_a_name_for_an_id_that_was_never_given_is_a_warning(shop):
+    shop.table(DAYS[0], rows(300, 200, 100)[0])
+    found = shop.run(DAYS[0], names={"2": "quiet", "9": "loud"}).warnings
+    about = [one for one in found if one.startswith("names: ")]
+    assert about == ["names: no cluster has or had the id 9, named 'loud'; ids go from 0 to 2"]
