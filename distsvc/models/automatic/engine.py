@@ -152,7 +152,7 @@ class AutomaticEngine(Engine):
         if columns.n_columns > MAX_MIXED:
             columns = columns.along_components(X, rows, before)
         self.modelled = ModelledRows.of(columns, X, rows)
-        self.graph.least_standing, self.graph.least_support = LEAST_GRAPH_STANDING, 0.0
+        self.graph.least_standing = LEAST_GRAPH_STANDING
         return columns
 
     @property

@@ -64,7 +64,6 @@ class GraphEngine:
     before: np.ndarray | None  # labels of the first rows in the previous answer
     n_jobs: int | None = 1  # threads; the number changes no answer
     least_standing = GRAPH_STANDING
-    least_support = 1.0  # as in `LevelTreeEngine`
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = replace(parameters, nu=None), seed
@@ -116,11 +115,7 @@ class GraphEngine:
         else:
             self.coordinates = coordinates
             self.tree = LevelTreeEngine(self.parameters, self.seed)
-            self.tree.least_standing, self.tree.least_support = (
-                self.least_standing,
-                self.least_support,
-            )
-            self.tree.n_jobs = self.n_jobs
+            self.tree.least_standing, self.tree.n_jobs = self.least_standing, self.n_jobs
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
             if self.before is not None:
                 first = np.unique(point_of, return_index=True)[1]

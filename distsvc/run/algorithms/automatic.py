@@ -4,7 +4,7 @@
 2. If columns are not modelled, level trees learn from them in phases of their own.
 3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
    each model of middle width is a task, which learns from them. ``learn-graph-others``: all other
-   models, unless the first agree or columns are modelled. Meanwhile the driver fits mixtures.
+   models, unless the first agree. Meanwhile the driver fits the mixtures of modelled columns.
 4. ``choose``: the driver compares the proposals of both views, and chooses.
 """
 

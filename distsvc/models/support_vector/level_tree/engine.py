@@ -46,7 +46,6 @@ class LevelTreeEngine(SupportVectorEngine):
     levels: LevelSets  # the tested trees and the answer
     rule: LevelRule
     least_standing = LEAST_STANDING  # minimum score of a winner, as in `elect`
-    least_support = 1.0  # of the winner among few models, below which `choose_early` trains others
     before: np.ndarray | None = None  # (n,): labels of the first pilot rows in the previous answer
     follow: bool | None = None  # as in `LevelSets`
     _grown: Sequence[Grown]
@@ -70,16 +69,16 @@ class LevelTreeEngine(SupportVectorEngine):
         self.settle(self._level_sets(range(len(grown)), grown))
 
     def choose_early(self, train: Callable[[int], Sequence[Grown]]) -> None:
-        """Let few models vote, and all models if the winner's support is below `least_support`.
+        """Let few models vote, and all models if the few do not agree.
 
-        ``train(part)`` returns the trees of the models `Ensemble.rounds[part]`. The support is 1 if
-        each of the few has a cut like the winner's, or if none has a significant split. The test
+        ``train(part)`` returns the trees of the models `Ensemble.rounds[part]`. The few agree if
+        each of them has a cut like the winner's, or if none has a significant split. The test
         ignores `n_clusters`, so that cuts into any number use the same models.
         """
         first, others = self.ensemble.rounds
         found = dict(zip(first, train(0), strict=True))
         levels = self._level_sets(first, list(found.values()))
-        if others and replace(levels, n_clusters=None).winner.support < self.least_support:
+        if others and replace(levels, n_clusters=None).winner.support < 1.0:
             found |= zip(others, train(1), strict=True)
             levels = self._level_sets(sorted(found), [found[i] for i in sorted(found)])
         self._earlier = list(self.notes)
