@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.numeric_text import (
     NO_NUMBER,
     NUMBER_PATTERN,
@@ -196,12 +197,13 @@ def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | 
     mixed, most = {name: words for name, words in columns.items() if words.are_numbers}, 5
     spelled = [(name, words) for name, words in columns.items() if words.are_spelled]
     if not mixed and spelled:
-        name, words = spelled[0]
+        words, names = spelled[0][1], truncated([repr(name) for name, _ in spelled])
         return DataError(
-            f"{file.shown}, line {line_of(file, words.first_spelled)}: column {name!r}: expected a "
-            f"number such as -1234.5, but {words.spelled.total()} of the first {words.given} rows "
-            f"are like {next(iter(words.spelled))[:_SHOWN]!r}; write them with a decimal point and "
-            "nothing else, or leave the column out of input.columns"
+            f"{file.shown}, line {line_of(file, words.first_spelled)}: column"
+            f"{'' if len(spelled) == 1 else 's'} {names}: expected numbers such as -1234.5, but "
+            f"{words.spelled.total()} of the first {words.given} rows are like "
+            f"{next(iter(words.spelled))[:_SHOWN]!r}; write them with a decimal point and nothing "
+            "else, or leave them out by input.exclude"
         )
     if not mixed:
         return None

@@ -127,7 +127,7 @@ def test_many_words_and_columns_are_counted(tmp_path):
         ('x;name\n1;"two\nlines"\n\n2;one\noops;one\n3;one\n', "line 6: column 'x'"),
         ('x,y\n5.5,"1,234.5"\n6.5,12\n7.5,13', "found '1,234.5' (1)"),
         ("x;y\n5.5;1,25\n6.5;2\n7.5;0,5", "2 of the first 3 rows are like '1,25'"),
-        ("Temp, C;Power, kW\n21,5;3,25\n22,5;4,75\n", "rows are like '21,5'"),
+        ("Temp, C;Power, kW\n21,5;3,25\n22,5;4,75\n", "columns 'Temp, C', 'Power, kW': expected"),
         ("x,y\n1,2,\n3,4,\n", "line 2: expected 2 fields, as in the header, found 3, the last"),
         ("Report of May\n\nx,y\n1,2\n3,4\n", "line 1: expected a header with 2 names"),
         ("x,y\n1,2\n3,4\n" + "\0" * 4096, "line 4 has zero bytes"),
@@ -182,7 +182,7 @@ def test_numbers_of_other_countries_and_programs(tmp_path, spelled):
     path = tmp_path / "t.csv"
     rows = [f"{spelled.format(f'{100 + k}.25')};{k}" for k in range(60)]
     path.write_text("\n".join(["a;b", *rows]))
-    assert "line 2: column 'a': expected a number such as" in refused(path, tmp_path)
+    assert "line 2: column 'a': expected numbers such as" in refused(path, tmp_path)
     assert opened(path, tmp_path, columns=["b"]).columns == ("b",)
 
 
