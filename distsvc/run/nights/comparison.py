@@ -316,15 +316,22 @@ def write_moves(
             progress.event("note", because=f"{MOVES_FILE} is not written: {error}")
             return
 
+        moves = {"moved": 0, "new": 0, "gone": 0}
+
         def write(stream: BinaryIO) -> None:
             moved = (one.rename_columns([name, BEFORE, NOW]) for one in _joined(*sides))
             first = next(moved)
             with pq.ParquetWriter(stream, first.schema) as writer:
                 for one in chain([first], moved):
                     writer.write_table(one)
+                    new, gone = one[BEFORE].null_count, one[NOW].null_count
+                    moves["new"] += new
+                    moves["gone"] += gone
+                    moves["moved"] += len(one) - new - gone
 
         with run.place("report").created(MOVES_FILE) as path:
             write_whole(path, write)
+    progress.event("moves", column=name, file=MOVES_FILE, **moves)
 
 
 def _split(

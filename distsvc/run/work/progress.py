@@ -370,6 +370,8 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "goes on from": "Cluster ids continue those of run {published} in {path}.",
     "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",
     "another output": "{taken} has the result of other options: this one goes to {path}.",
+    "moves": "Of the ids, {moved:,} changed their cluster since the run before, {new:,} are new "
+    "and {gone:,} gone.",
     "learns a new model": "A new model is learned: {because}.",
     "resumed": _resumed,
     "starts over": "The run starts over: {because}.",

@@ -350,6 +350,11 @@ def test_every_phase_has_a_title():
             "Check passed: rows: found 9, limit 8 to 10.",
         ),
         (
+            "moves",
+            {"moved": 1306, "new": 20, "gone": 0},
+            "Of the ids, 1,306 changed their cluster since the run before, 20 are new and 0 gone.",
+        ),
+        (
             "waiting",
             {"for": "a sign of life of x", "seconds": 30.0},
             "Waiting at most 30 s for a sign of life of x.",
