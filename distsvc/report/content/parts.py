@@ -112,9 +112,11 @@ class CheckPart(ReportPart):
         return self.words.removeprefix(f"{self.name}: ")
 
     def event_fields(self) -> dict[str, object]:
-        """Return the outcome as fields of an event."""
+        """Return the outcome as fields of an event; the error of a failed check has its words."""
         fields = {"check": self.name, "state": self.state, "level": self.level}
-        return fields | {"found": self.found, "limit": self.limit, "words": self.words}
+        if self.state == "warned":
+            fields["words"] = self.words
+        return fields | {"found": self.found, "limit": self.limit}
 
 
 EVENT_ORDER = (

@@ -359,7 +359,18 @@ def _finished(fields: Fields) -> str:
 def _check(fields: Fields) -> str:
     if fields["state"] == "not measured":
         return f"Check {fields['check']} was not measured."
-    return f"Check {fields['state']}: {fields['words']}."
+    if "words" in fields:
+        return f"Check {fields['state']}: {fields['words']}."
+    limits = fields["limit"] if isinstance(fields["limit"], list) else [fields["limit"]]
+    limit, found = " to ".join(map(_digits, limits)), _digits(fields["found"])
+    return f"Check {fields['check']} {fields['state']}: found {found}, limit {limit}."
+
+
+def _digits(value: object) -> str:
+    """Return a text of a value; a fraction has four digits."""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000.0 else f"{value:,.0f}"
+    return str(value)
 
 
 SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
