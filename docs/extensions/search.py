@@ -5,7 +5,8 @@ Sphinx's own index says only on which pages a word stands. This extension writes
 synonyms of `docs/static/synonyms.txt`.
 
 A comment below a heading, `<!-- questions: ... -->`, lists questions that the section answers, in
-the words of people who don't know ours. It is not shown, and its words count like a heading's.
+the words of people who don't know ours. It is not shown. Its words count like a heading's, by the
+square root of their number.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ def scores(places: Mapping[str, Place]) -> dict[str, dict[str, float]]:
         excess = max(0.0, len(text) / mean - 1)  # a list of links is no better for being short
         for word, count in Counter(text).items():
             frequencies[word][name] = count / (1 + LENGTH_WEIGHT * excess)
-        for word in [*set(heading), *set(questions)]:
-            frequencies[word][name] = frequencies[word].get(name, 0) + HEADING_WEIGHT
+        weights = Counter(set(heading))
+        for word, count in Counter(questions).items():
+            weights[word] += math.sqrt(count)
+        for word, weight in weights.items():
+            frequencies[word][name] = frequencies[word].get(name, 0) + HEADING_WEIGHT * weight
     return {
         word: {
             name: round(math.log(1 + len(places) / len(found)) * of / (of + SATURATION), 2)
