@@ -28,6 +28,8 @@ def preload():
         importlib.import_module(name)
     numba = importlib.import_module("numba")
     numba.njit(lambda x: x + 1)(1)
+    # What forked workers change would not be logged.
+    importlib.import_module("distsvc.run.work.workers.forking").FORKS = False
 
 
 def serve():
