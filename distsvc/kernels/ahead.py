@@ -27,6 +27,7 @@ FORMS = {
     "rbf.weighted_sums": "f4:2 f4:2 f4:1 f8",
     "nearest.nearest_point": "f4:2 f4:3 i4:2 i4:1 f4:2 f4:2",
     "nearest.log_nearness": "f4:2 f4:2 i8 f4 f8:1",
+    "nearest.set_nearest": "f4:2 f8:2 i8 f8:2 i8:2",
     "level_tree.vote": "f4:2 f4:2 f4:1 i8:1 f8",
     "level_tree.add_differences": "f4:2 f4:2 f4:2 f8 i8:2 b1",
     "level_tree.merge_components": "f4:1 i8:1 f8:1 i8:2 f4:1 f8",

@@ -19,11 +19,11 @@ MAX_DISTANCE_BITS = np.int32(2147483647)
 LOWER_BOUND_FACTOR = np.float32(0.9999)
 """Factor on lower bounds of squared distances, which covers the rounding of float32."""
 
-UPPER_BOUND_FACTOR = np.float32(1.000001)
-"""Factor on the k-th lowest squared distance, which covers its conversion to float32."""
+GROUPS_A_NEIGHBOUR = 8
+"""Number of groups of rows for each neighbour that is searched; more give a better bound."""
 
-SKIPPED_ROWS = 128
-"""Number of rows that are skipped together if none is near."""
+MAX_ROUNDED = np.int32(2**15 - 1)
+"""Maximum int16, above the upper 16 bits of every squared distance."""
 
 PARTIAL_SUMS = 4
 """Number of independent partial sums of squared distances, whose additions overlap."""
@@ -102,44 +102,6 @@ def nearest_point(X, P, numbers, clusters, low, high):
     return out
 
 
-@kernel
-def keep_nearest(products, lows, rows, first, distances, numbers):
-    """Set the k nearest other rows of every row of a block, ascending by distance.
-
-    products (b, m) float32 are the inner products of rows ``first``, ``first + 1``, ... with all
-    rows (m, p) float64. With lows (m,) float32, ``lows[i] + lows[j] - 2 products[i, j]`` is a lower
-    bound of the squared distance. The distance is computed only if the bound is not above the k-th
-    lowest distance so far. ``distances`` (b, k) float64 are squared and start as infinity; numbers
-    (b, k) are int64. Among equal distances, earlier rows come first.
-    """
-    (b, m), k = products.shape, distances.shape[1]
-    for i in range(b):
-        nearest, others, x = distances[i], numbers[i], rows[first + i]
-        limit = np.float32(np.inf)
-        for start in range(0, m, SKIPPED_ROWS):
-            these, theirs = (
-                products[i, start : start + SKIPPED_ROWS],
-                lows[start : start + SKIPPED_ROWS],
-            )
-            near = np.int32(0)
-            for j in range(these.shape[0]):
-                near |= np.int32(theirs[j] - np.float32(2.0) * these[j] <= limit)
-            if near == 0:
-                continue
-            for j in range(start, start + these.shape[0]):
-                if not lows[j] - np.float32(2.0) * products[i, j] <= limit or j == first + i:
-                    continue
-                square = square_distance(x, rows[j])
-                if square >= nearest[k - 1]:
-                    continue
-                p = k - 1
-                while p > 0 and nearest[p - 1] > square:
-                    nearest[p], others[p] = nearest[p - 1], others[p - 1]
-                    p -= 1
-                nearest[p], others[p] = square, j
-                limit = np.float32(nearest[k - 1]) * UPPER_BOUND_FACTOR - lows[first + i]
-
-
 @inlined
 def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
     """Set the first n of farthest (ROWS_AT_ONCE,) to the wanted[t]-th lowest of every column t.
@@ -169,6 +131,66 @@ def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
     for t in range(n):
         farthest[t], limits[t] = high[t], np.int32(high[t] - np.int32(1))
     count_up_to(squares, limits, counts)
+
+
+@kernel
+def set_nearest(points, rows, first, squares, numbers):
+    """Set the k nearest other rows of the rows ``first``, ``first + 1``, ..., ascending.
+
+    points (m, d) float32 and rows (m, d) float64 are the same numbers, m > k. `squares` (b, k)
+    float64 are set to squared distances, and `numbers` (b, k) int64 to indices. Among equal
+    distances, earlier rows come first.
+
+    Distances in float32, rounded to 8 significant bits, tell which rows can be among the nearest.
+    The nearest row of each of several groups of rows gives a bound on the k-th lowest distance.
+    """
+    (m, d), (b, k) = points.shape, squares.shape
+    n_groups = m // max(m // (GROUPS_A_NEIGHBOUR * (k + 1)), 1)  # g, g + n_groups, ... is a group
+    width = n_groups * ROWS_AT_ONCE
+    own = np.empty((d, ROWS_AT_ONCE), np.float32)
+    rounded, nearest = np.empty(m * ROWS_AT_ONCE, np.int16), np.empty(width, np.int16)
+    table, groups = rounded.reshape((m, ROWS_AT_ONCE)), nearest.reshape((n_groups, ROWS_AT_ONCE))
+    lows, highs = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
+    farthest, wanted = np.empty(ROWS_AT_ONCE, np.int32), np.full(ROWS_AT_ONCE, k + 1, np.int32)
+    counts, limits = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int16)
+    n_found = np.empty(ROWS_AT_ONCE, np.int64)
+    for start in range(0, b, ROWS_AT_ONCE):
+        n = min(ROWS_AT_ONCE, b - start)
+        for t in range(ROWS_AT_ONCE):
+            for f in range(d):
+                own[f, t] = points[first + min(start + t, b - 1), f]
+        column_squares(own, points, table, lows, highs)
+        nearest[:] = rounded[:width]
+        for s in range(width, m * ROWS_AT_ONCE - width + 1, width):
+            part = rounded[s : s + width]
+            for e in range(width):
+                nearest[e] = part[e] if part[e] < nearest[e] else nearest[e]
+        _set_farthest(groups, lows, highs, wanted, n, counts, farthest)
+        for t in range(n):
+            limits[t] = min(farthest[t] + np.int32(1), MAX_ROUNDED)  # a sum may be rounded up
+            n_found[t] = 0
+        for j in range(m):
+            near = np.int16(0)
+            for t in range(n):
+                near |= np.int16(table[j, t] <= limits[t])
+            if near == 0:
+                continue
+            for t in range(n):
+                i = start + t
+                if table[j, t] > limits[t] or j == first + i:
+                    continue
+                square = square_distance(rows[first + i], rows[j])
+                p = n_found[t]
+                if p < k:
+                    n_found[t] += 1
+                elif square < squares[i, k - 1]:
+                    p = k - 1
+                else:
+                    continue
+                while p > 0 and squares[i, p - 1] > square:
+                    squares[i, p], numbers[i, p] = squares[i, p - 1], numbers[i, p - 1]
+                    p -= 1
+                squares[i, p], numbers[i, p] = square, j
 
 
 @kernel

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.kernels.nearest import keep_nearest, log_nearness, nearest_point
+from distsvc.kernels.nearest import log_nearness, nearest_point, set_nearest
 from tests import reference
 from tests.normal_rows import normal, rows
 
@@ -71,20 +71,35 @@ def test_a_distance_that_overflows_still_gives_a_point():
     assert nearest_point(X, *cells(rows(3), 8)).tolist() == [0]
 
 
-@pytest.mark.parametrize("k", [1, 4, 11])
-@pytest.mark.parametrize("slack", [0.0, 3.0, np.inf])
-def test_the_nearest_others_are_kept_whatever_the_lower_bounds(k, slack):
-    # of whole numbers, so that many distances are equal, and products are exact
-    X = np.random.default_rng(0).integers(0, 4, size=(300, 3)).astype(float)
+@pytest.mark.parametrize("kernel", [set_nearest, reference.plain(set_nearest)])
+@pytest.mark.parametrize(("m", "k"), [(300, 1), (300, 4), (300, 60), (40, 39), (12, 11)])
+@pytest.mark.parametrize("order", [None, 0])
+def test_the_nearest_others_in_any_order_of_rows(kernel, m, k, order):
+    # of whole numbers, so that many distances are equal
+    X = np.random.default_rng(0).integers(0, 4, size=(m, 3)).astype(float)
+    X = X[np.argsort(X[:, 0])] if order is None else X
     D = ((X[:, None] - X) ** 2).sum(axis=2)
-    lows = (np.square(X).sum(axis=1) - slack).astype(np.float32)
-    products = (X[7:12] @ X.T).astype(np.float32)
-    squares, numbers = np.full((5, k), np.inf), np.zeros((5, k), np.int64)
-    keep_nearest(products, lows, X, 7, squares, numbers)
+    squares, numbers = np.empty((5, k)), np.empty((5, k), np.int64)
+    kernel(X.astype(np.float32), X, 7, squares, numbers)
     for i in range(5):
         others = [j for j in np.argsort(D[i + 7], kind="stable") if j != i + 7]
         assert numbers[i].tolist() == others[:k]
         assert squares[i].tolist() == D[i + 7, others[:k]].tolist()
+
+
+@pytest.mark.parametrize("d", [1, 7, 40])
+def test_distances_that_differ_in_the_last_bits_are_told_apart(d):
+    # of 200 rows at a distance of 1, up to 1e-6, from the first
+    random = np.random.default_rng(d)
+    X = random.normal(size=(201, d))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    X[1:] *= 1.0 + 1e-6 * random.uniform(size=(200, 1))
+    X[0] = 0.0
+    X = X.astype(np.float32).astype(float)
+    squares, numbers = np.empty((1, 9)), np.empty((1, 9), np.int64)
+    set_nearest(X.astype(np.float32), X, 0, squares, numbers)
+    expected = (X[1:] ** 2).sum(axis=1)
+    np.testing.assert_allclose(squares[0], np.sort(expected)[:9], rtol=1e-15)
 
 
 both = pytest.mark.parametrize("kernel", [log_nearness, reference.plain(log_nearness)])

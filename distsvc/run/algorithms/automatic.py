@@ -26,7 +26,6 @@ from distsvc.models.graph.coordinates import GRAPH_NEIGHBOURS, MOST_COORDINATES,
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.checkpoints import Checkpoint
-from distsvc.models.rows.neighbours import NEIGHBOUR_BLOCK_ROWS
 from distsvc.models.rows.principal_components import SEARCHED
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.threads import one_thread
@@ -84,7 +83,7 @@ class Graph:
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
         walk = {"the graph and its walk": 64.0 * m * (GRAPH_NEIGHBOURS + MOST_COORDINATES)}
-        walk |= {"products of rows": 4.0 * m * NEIGHBOUR_BLOCK_ROWS * driver_threads()}
+        walk |= {"distances of rows": 64.0 * m * driver_threads()}
         view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
         return Memory(rows | walk, view | vectors)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from distsvc.inputs.rows import cut
+from distsvc.models.rows.neighbours import nearest_others
 from distsvc.models.rows.threads import map_threads
 
 GROUP_ROWS = 2000
@@ -67,8 +68,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     if n < 2:
         return None
     k = min(64, n - 1)
-    # Most leaves near a row are searched anyway, so they may be large.
-    distance = cKDTree(X, leafsize=64).query(X[:n_tests], k=k + 1)[0][:, 1:]
+    distance = nearest_others(X, k, n_searched=n_tests)[0]
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None
