@@ -247,6 +247,25 @@ def _squares_of_products(of: _RowCode) -> None:
     of.write(out, of.first, builder.load(squares))
 
 
+def _add_moments(of: _RowCode) -> None:
+    builder, (weights, rows, n, stride, first, second) = of.builder, of.arguments
+    weight, one = of.read(weights, of.first, FLOAT64), ir.Constant(n.type, 1)
+    is_diagonal = builder.icmp_signed("==", stride, of.first)
+
+    def add(array: Any, place: ir.Value, row: ir.Value) -> None:
+        at = builder.gep(array.data, [place])
+        builder.store(builder.fadd(builder.load(at), _added(builder, row)), at)
+
+    with cgutils.for_range(builder, n) as row:
+        weighted = builder.fmul(weight, of.read(rows, row.index, FLOAT64))
+        add(first, row.index, weighted)
+        start = builder.select(is_diagonal, row.index, of.first)
+        stop = builder.add(row.index, one)
+        with cgutils.for_range_slice(builder, start, stop, one) as (other, _):
+            place = builder.add(builder.mul(row.index, stride), other)
+            add(second, place, builder.fmul(weighted, of.read(rows, other, FLOAT64)))
+
+
 def _column_squares(of: _RowCode) -> None:
     builder, (rows, points, out, lowest, highest) = of.builder, of.arguments
     m, d = cgutils.unpack_tuple(builder, points.shape)
@@ -382,6 +401,28 @@ def squares_of_products(
     out[:] = ((np.tril(lower) @ gaps[:n]) ** 2).sum(axis=0)
 
 
+def add_moments(
+    weights: np.ndarray,
+    rows: np.ndarray,
+    n: int,
+    stride: int,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> None:
+    """Add the weighted sums of the columns x of rows, and of their products, all float64.
+
+    The first n elements of rows (p, ROWS_AT_ONCE) are in use. With a stride of p, the lower
+    triangle of the sum of x x.T is added to second (p, p). With a stride of 0, its diagonal is
+    added to second (1, p). first (p,); weights (ROWS_AT_ONCE,).
+    """
+    weighted = weights * rows[:n]
+    first[:n] += weighted.sum(axis=1)
+    if stride:
+        second[:n, :n] += np.tril(weighted @ rows[:n].T)
+    else:
+        second[0, :n] += (weighted * rows[:n]).sum(axis=1)
+
+
 def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
     """Return a b + c, rounded once; all float32 or all float64."""
     return a * b + c
@@ -439,3 +480,4 @@ _compile(count_up_to, _of_rows(_count_up_to))
 _compile(sum_below, _of_rows(_sum_below))
 _compile(weighted_rows, _of_rows(_weighted_rows))
 _compile(squares_of_products, _of_rows(_squares_of_products))
+_compile(add_moments, _of_rows(_add_moments))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel, unchecked
-from distsvc.kernels.lanes import ROWS_AT_ONCE, fma, squares_of_products
+from distsvc.kernels.lanes import ROWS_AT_ONCE, add_moments, fma, squares_of_products
 
 LOG_TWO_PI = 1.8378770664093453
 """Logarithm of 2 pi."""
@@ -298,7 +298,8 @@ def expectation(
     chances = with_missing_levels(log_chances, np.zeros((k, q)))
     slopes, rest = np.zeros((k, p, p)), np.zeros((k, p, p))
     likelihoods = np.zeros(n)
-    rows, used = np.empty((ROWS_AT_ONCE, p)), np.empty(ROWS_AT_ONCE)
+    rows, used = np.zeros((k, p, ROWS_AT_ONCE)), np.empty((k, ROWS_AT_ONCE))
+    n_used, mass_before, step = np.zeros(k, np.int64), np.empty(k), p if sums_full else 0
     values, places = np.zeros((p, ROWS_AT_ONCE)), np.empty((q, ROWS_AT_ONCE), np.uint32)
     tops, totals = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
     posteriors, row = np.empty((k, ROWS_AT_ONCE)), np.empty(p)
@@ -329,6 +330,7 @@ def expectation(
             else:
                 for d in range(u):  # off the diagonal, and in slopes, zeros stay
                     rest[c, d, d] = covariances[c, 0, missing[g, d]]
+        mass_before[: mass.shape[0]] = mass
         for start in range(starts[g], starts[g + 1], ROWS_AT_ONCE):
             n_rows = min(ROWS_AT_ONCE, starts[g + 1] - start)
             if not given:
@@ -349,44 +351,37 @@ def expectation(
             if mass.shape[0] == 0:
                 continue
             for c in range(k):
-                n_used = 0
                 for i in range(start, start + n_rows):
-                    r = posterior[i, c]
+                    r, t = posterior[i, c], n_used[c]
                     if r <= MIN_POSTERIOR:
                         continue
-                    row, used[n_used] = rows[n_used], r
-                    n_used += 1
+                    used[c, t] = r
                     mass[c] += r
                     for a in range(o):
-                        row[present[g, a]] = X[i, present[g, a]]
+                        rows[c, present[g, a], t] = X[i, present[g, a]]
                     for d in range(u):
                         value = means[c, missing[g, d]]
                         for b in range(o if is_full else 0):
                             gap = X[i, present[g, b]] - means[c, present[g, b]]
                             value += slopes[c, d, b] * gap
-                        row[missing[g, d]] = value
+                        rows[c, missing[g, d], t] = value
                     for j in range(q):
                         if levels[i, j] >= 0:
                             counts[c, first_level[j] + levels[i, j]] += r
-                for t in range(n_used):
-                    for a in range(p):
-                        first[c, a] += used[t] * rows[t, a]
-                        if not sums_full:
-                            second[c, 0, a] += used[t] * rows[t, a] * rows[t, a]
-                for a in range(p if sums_full else 0):
-                    for t in range(n_used):
-                        value = used[t] * rows[t, a]
-                        for b in range(a + 1):
-                            second[c, a, b] += value * rows[t, b]
-                for d in range(u):
-                    a = missing[g, d]
-                    for t in range(n_used):
-                        if sums_full:
-                            for e in range(d + 1):
-                                b = missing[g, e]
-                                second[c, max(a, b), min(a, b)] += used[t] * rest[c, d, e]
-                        else:
-                            second[c, 0, a] += used[t] * rest[c, d, d]
+                    n_used[c] = (t + 1) % ROWS_AT_ONCE
+                    if n_used[c] == 0:
+                        add_moments(used[c], rows[c], p, step, first[c], second[c])
+        for c in range(mass.shape[0]):
+            for d in range(u):
+                a = missing[g, d]
+                for e in range(d + 1) if sums_full else range(d, d + 1):
+                    b = missing[g, e]
+                    value = (mass[c] - mass_before[c]) * rest[c, d, e]
+                    second[c, max(a, b) if sums_full else 0, min(a, b)] += value
+    for c in range(mass.shape[0]):
+        if n_used[c] > 0:
+            used[c, n_used[c] :] = 0.0
+            add_moments(used[c], rows[c], p, step, first[c], second[c])
     return likelihoods
 
 
