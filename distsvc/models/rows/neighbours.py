@@ -10,7 +10,7 @@ import numpy as np
 from distsvc.kernels import nearest
 from distsvc.models.rows.threads import map_threads
 
-BLOCK_ROWS = 128
+NEIGHBOUR_BLOCK_ROWS = 128
 """Number of rows per block of the search."""
 
 
@@ -29,8 +29,8 @@ def nearest_others(
     squares, numbers = np.empty((n, k)), np.empty((n, k), np.int64)
 
     def search(first: int) -> None:
-        own = slice(first, first + BLOCK_ROWS)
+        own = slice(first, first + NEIGHBOUR_BLOCK_ROWS)
         nearest.set_nearest(points, wide, first, squares[own], numbers[own])
 
-    map_threads(search, range(0, n, BLOCK_ROWS), n_jobs)
+    map_threads(search, range(0, n, NEIGHBOUR_BLOCK_ROWS), n_jobs)
     return np.sqrt(squares), numbers

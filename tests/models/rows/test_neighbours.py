@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
-from distsvc.models.rows.neighbours import BLOCK_ROWS, nearest_others
+from distsvc.models.rows.neighbours import NEIGHBOUR_BLOCK_ROWS, nearest_others
 
 
 @pytest.mark.parametrize("d", [1, 2, 9, 60])
@@ -40,6 +40,6 @@ def test_rows_far_from_the_middle_have_the_right_neighbours():
 
 @pytest.mark.parametrize("d", [3, 9])
 def test_threads_change_nothing(d):
-    rows = np.random.default_rng(0).normal(size=(3 * BLOCK_ROWS + 5, d))
+    rows = np.random.default_rng(0).normal(size=(3 * NEIGHBOUR_BLOCK_ROWS + 5, d))
     one, two = nearest_others(rows, 4), nearest_others(rows, 4, n_jobs=2)
     assert [part.tobytes() for part in one] == [part.tobytes() for part in two]
