@@ -42,7 +42,7 @@ def tree(model: Any) -> Figure:
     Raises
     ------
     ValueError
-        The model has no tree with a split or a hill.
+        The model has no tree, or its tree has one node.
 
     See Also
     --------
@@ -71,7 +71,7 @@ def tree(model: Any) -> Figure:
     if hills is not None and hills.branches:
         return drawing.as_figure(levels.level_tree, hills, drawing.cluster_colours(sizes))
     raise ValueError(
-        f"plot.tree needs a model with a tree that has a split or a hill, found {_named(model)}"
+        f"plot.tree needs a model with a tree of more than one node, found {_named(model)}"
     )
 
 

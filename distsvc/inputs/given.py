@@ -224,8 +224,8 @@ class ArrayRows(Input):
             )
         if not shape[1] > 0:
             raise UnusableRowsError(
-                f"{self.asked.name} has {shape[1]} columns, expected at least 1, and a known "
-                "number (dask: X.compute_chunk_sizes())"
+                f"{self.asked.name} has {shape[1]} columns, expected a known number of at least 1 "
+                "(dask: call X.compute_chunk_sizes() first)"
             )
         self._check_numbers(self.X.dtype)
         return self.X, [self.X.dtype], None

@@ -39,7 +39,7 @@ class RowValues:
 
     @property
     def none(self) -> np.ndarray:
-        """An array without values, of their dtype and columns."""
+        """An empty array with the dtype and the columns of the values."""
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
     def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:

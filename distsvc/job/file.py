@@ -355,7 +355,7 @@ def keys_named(name: str) -> list[str]:
 
 
 def keys_like(name: str) -> list[str]:
-    """Return the keys with names similar to an option, such as ``--gama``."""
+    """Return the keys with a name similar to an option: for ``--gama``, those named `gamma`."""
     names = [key.partition(".")[2] for key in known_keys()]
     name = name.lstrip("-").replace("-", "_")
     return [

@@ -63,7 +63,7 @@ def climb(X, S, a, gamma, tolerance, max_iter):
 
 @kernel
 def ball_centres(X, radius):
-    """Return the numbers (m,) int64 of the rows of X (n, d) float32 that are centres, ascending.
+    """Return the indices (m,) int64 of the rows of X (n, d) float32 that are centres, ascending.
 
     A row is a centre unless an earlier centre is nearer than `radius` (float64).
     """
@@ -237,7 +237,7 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
         for k in range(d):
             low = (one - share) * low_u[k] + share * low_v[k]
             high = (one - share) * high_u[k] + share * high_v[k]
-            # More than the rounding of a sample.
+            # The box is widened by more than the rounding of a sample.
             wider = np.float32(1e-6) * max(
                 abs(low_u[k]), abs(low_v[k]), abs(high_u[k]), abs(high_v[k])
             )

@@ -23,8 +23,8 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
 
     edges (m + 1,) float64 are the ascending borders of m cells, from -inf to inf; counts (m,)
     float64. weights, means and sds (k,) float64 contain the start and receive the fit. The minimum
-    standard deviation is `least_sd` or the width of the finite cell with the mean. Iterations end
-    when the log-likelihood gains less than `tolerance`.
+    standard deviation is the larger of `least_sd` and the width of the finite cell with the mean.
+    Iterations end when the log-likelihood gains less than `tolerance`.
     """
     m, k = counts.shape[0], means.shape[0]
     chance = np.empty((m, k))
@@ -96,7 +96,7 @@ def interpolate(x, knots, values, out):
     slopes = np.empty(g - 1)
     for k in range(g - 1):
         slopes[k] = (values[k + 1] - values[k]) / (knots[k + 1] - knots[k])
-    # Indices without a sign need no test for counting from the end.
+    # Unsigned indices need no test for negative values.
     low, two = np.empty(ROWS_AT_ONCE, np.uint64), np.uint64(2)
     for start in range(0, n, ROWS_AT_ONCE):
         m = min(ROWS_AT_ONCE, n - start)

@@ -55,16 +55,19 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
     float64; visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in the
     bottom level, whose nodes have a mean and visits but no hyperplane.
 
-    With t the node's visits (at most `most_visits`), this row's included: the mean, which starts as
-    one observation at 0, and the variance, which starts as one projection at 0, are updated first;
-    then p = v.(x - mean), h = bandwidth sqrt(variance) (t + 1)^-0.2, g = (b - p) / h^3 exp(-(b -
-    p)^2 / 2 h^2), v goes by -sqrt(d) g (x - mean) / (t + 1) and b by g / (t + 1) - 2 penalty (|b| -
-    alpha sigma)+ sign(b) / (t + 1); b is then clipped at `clip` alpha sigma. The row goes to the
-    first child when p under the new v is below the new b.
+    Let t be the node's visits including this row, at most `most_visits`. Mean and variance come
+    first; they start as if the node had seen one row with the mean 0 and the projection 0. Then
+
+        p = v.(x - mean),    h = bandwidth sigma (t + 1)^-0.2 with sigma = sqrt(variance),
+        g = (b - p) / h^3 exp(-(b - p)^2 / 2 h^2),
+        v <- v - sqrt(d) g (x - mean) / (t + 1), normalised,
+        b <- b + (g - 2 penalty max(|b| - alpha sigma, 0) sign(b)) / (t + 1).
+
+    b is clipped at `clip` alpha sigma. The row goes to the first child if its new p is below the
+    new b. While the projections have no variance, v becomes the direction of x - mean.
 
     ||v - c x||^2 = 1 - 2 c p + c^2 ||x||^2 and (v - c x).x = p - c ||x||^2, so one pass over the
-    features computes all of this and a second one writes. While the projections have no variance, h
-    is 0, and v becomes the direction of the row.
+    features computes all of this and a second one writes.
 
     decays (m,) float64 are from `bandwidth_decays`, a table because a power takes as long as all
     other work of a node for a row. Beyond the table the power is computed.

@@ -150,7 +150,7 @@ class _Claim:
     def release(self) -> None:
         """Remove the lock, if it was taken."""
         if self._file is not None:
-            # A process that waits for the removed file finds the form in the cache.
+            # A process that waits for the lock then finds the code in the cache.
             self._path.unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
@@ -200,7 +200,7 @@ def try_compile(compiled: Any, types: tuple[Any, ...]) -> bool:
 
 
 class _Checked(IndexDataCacheFile):
-    """The files of a kernel's cached form, which ends with its SHA-256."""
+    """Cache files of a compiled kernel; the file of the code ends with its SHA-256."""
 
     def _save_data(self, name: str, data: object) -> None:
         content = self._dump(data)
@@ -215,11 +215,11 @@ class _Checked(IndexDataCacheFile):
         return super()._load_data(name)  # the pickle ends before the checksum
 
     def remove(self) -> None:
-        """Remove the cached form."""
+        """Remove the compiled code from the cache."""
         Path(self._index_path).unlink(missing_ok=True)
 
     def exists(self) -> bool:
-        """Return True if there is a cached form, usable or not."""
+        """Return True if compiled code is cached, usable or not."""
         return os.path.exists(self._index_path)
 
 
@@ -233,10 +233,7 @@ def _sources_digest(folder: Path) -> str:
 
 
 class _BySources(UserProvidedCacheLocator):
-    """A folder of compiled code, which may be read-only, named by the digest of the sources.
-
-    So installations with equal kernels share their compiled code.
-    """
+    """Locator of a cache named by the sources' digest and shared by equal kernels."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
@@ -277,7 +274,7 @@ class _Cache(FunctionCache):
         return self._claim.take()
 
     def load_overload(self, sig: object, target_context: object) -> object:
-        """Return the cached form, or None if there is no usable one."""
+        """Return the cached code; None if there is none or it is unusable."""
         try:
             # Numba's own method also registers all functions that it can compile, which is slow.
             rtsys.initialize(target_context)
@@ -302,7 +299,7 @@ class _Cache(FunctionCache):
         return None
 
     def save_overload(self, sig: object, data: Any) -> None:
-        """Store a compiled form, if possible, and add the time since `load_overload` missed it."""
+        """Store compiled code, if possible, then call `end`."""
         _free_link_copies(data.library)
         try:
             super().save_overload(sig, data)
@@ -325,7 +322,7 @@ class _Cache(FunctionCache):
                 time.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """Count the time since a form was missed, and let other processes load the form."""
+        """Release the claim, and add the time since the miss to `compile_seconds`."""
         global _compile_seconds
         self._claim.release()
         if self._began is not None:

@@ -1,12 +1,13 @@
-"""Sums in a fixed order and fused products with one rounding, equal on every processor.
+"""Sums and fused multiply-adds whose bits are the same on every processor.
 
-A compiler that may reorder a sum makes as many partial sums as fit into vector registers, and fuses
-products if the processor can. The last bits then depend on the processor. Here both are explicit:
-element j goes to partial sum j % 32 for any register width. Partial sums are added by halves. The
-last elements get 8 partial sums, then one.
+A compiler that may reorder a sum uses as many partial sums as fit into vector registers, and fuses
+multiplications and additions if the processor can. The last bits then depend on the processor. Here
+both are explicit. Element j is added to partial sum j % 32 for any register width, and the halves
+of the partial sums are added until one is left. The elements after the last multiple of 32 use 8
+partial sums, then one.
 
-Processors without fused products compute `fma` in software, slowly, with the same result. Without
-compilation, results are equal up to rounding.
+Processors without fused multiply-add compute `fma` in software, slowly, with the same result.
+Without compilation, results are equal up to rounding.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 Scalar = TypeVar("Scalar", float, np.float32)
 
 LANES = 32, 8, 1
-"""Numbers of partial sums; elements that do not fill a vector use the next smaller number."""
+"""Numbers of partial sums; elements that do not fill a vector use the next smaller one."""
 
 ROWS_AT_ONCE = 32
 """Number of rows of a table whose sums are computed together, each in an element of a vector."""
 
 HALF_BFLOAT16_UNIT = 1 << 15
-"""Half of the last bit of a bfloat16, in units of the last bit of a float32; added to round."""
+"""Half of a bfloat16's last bit, added to the bits of a float32 before they are truncated."""
 
 POINTS_AT_ONCE = 4
 """Number of points, a power of 2, whose distances to `ROWS_AT_ONCE` rows are computed together."""
@@ -58,9 +59,9 @@ def _projection_factors(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.V
 
 
 def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intrinsic]:
-    """Return the function of types that compiles sums over the elements of arrays of equal length.
+    """Return a typing function of numba for sums over arrays (n,) of equal length.
 
-    `terms` returns the two factors, as vectors, of the next terms of every sum.
+    `terms` returns two vectors for every sum, whose product is added to its partial sums.
     """
 
     def typed(*arrays: types.Array) -> Intrinsic:
@@ -141,7 +142,7 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
 
 
 class _RowCode:
-    """Vector code of one call, by arrays with rows of `ROWS_AT_ONCE` elements, and integers."""
+    """Builder of vector code for a call; rows of its arrays have `ROWS_AT_ONCE` elements."""
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class _RowCode:
         self.first = context.get_constant(types.intp, 0)
 
     def read(self, array: Any, place: ir.Value, element: ir.Type) -> ir.Value:
-        """Return a row of an array, as elements of a type of the same size."""
+        """Return a row of an array as a vector of `element`, a type of the same size."""
         at = self._address(array, place, element)
         return self.builder.load(at, align=1, typ=_vector(element))
 
@@ -200,7 +201,7 @@ def _constant(element: ir.Type, value: float) -> ir.Constant:
 
 
 def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
-    """Return the function of types that compiles a call by `code`, which returns nothing."""
+    """Return a typing function of numba for calls that `code` compiles; they return nothing."""
 
     def typed(*kinds: types.Type) -> Intrinsic:
         own = [k if isinstance(k, types.Array) or k == types.int32 else types.intp for k in kinds]
@@ -351,7 +352,7 @@ def column_squares(
 def count_up_to(values: np.ndarray, limits: np.ndarray, counts: np.ndarray) -> None:
     """Set counts (ROWS_AT_ONCE,) to the number of elements of each column up to its limit.
 
-    values (m, ROWS_AT_ONCE) int16, m < 2^15; limits, of that range, and counts int32.
+    values (m, ROWS_AT_ONCE) are int16, m < 2^15; limits, in int16's range, and counts are int32.
     """
     counts[:] = (values <= limits).sum(axis=0)
 
@@ -361,9 +362,8 @@ def sum_below(
 ) -> None:
     """Set sums (ROWS_AT_ONCE,) float32 to the sum of each column's elements below its limit.
 
-    squares (m, ROWS_AT_ONCE) int16 are the bits of bfloat16 numbers, by `column_squares`; limits
-    are such bits as int32. Only the rows start, start + step, ... below stop are added, in this
-    order.
+    squares (m, ROWS_AT_ONCE) int16 are the bits of bfloat16 numbers by `column_squares`; limits are
+    such bits as int32. Rows range(start, stop, step) are added in this order.
     """
     part = squares[start:stop:step]
     sums[:] = 0.0
@@ -372,7 +372,7 @@ def sum_below(
 
 
 def weighted_rows(weights: np.ndarray, rows: np.ndarray, n: int, out: np.ndarray) -> None:
-    """Set out (ROWS_AT_ONCE,) to the sum of n rows (n, ROWS_AT_ONCE) by weights (n,), float32.
+    """Set out (ROWS_AT_ONCE,) to weights (n,) @ rows (n, ROWS_AT_ONCE), all float32.
 
     Each element is summed in the order of the rows, with one rounding a term.
     """
@@ -392,9 +392,9 @@ def squares_of_products(
 ) -> None:
     """Set out (ROWS_AT_ONCE,) to the squared lengths of L (x - means) for the columns x of rows.
 
-    L is lower triangular, and the first n rows of weights (p, p), if `stride` is p. With a stride
-    of 0, L is diagonal, and the first n of weights[0]. rows (p, ROWS_AT_ONCE) and means (p,) have
-    n elements in use; gaps (p, ROWS_AT_ONCE) is overwritten. All are float64.
+    If `stride` is p, L is the lower triangle of weights[:n, :n], with weights (p, p). If it is 0, L
+    is the diagonal matrix of weights[0, :n]. The first n of rows (p, ROWS_AT_ONCE) and of means
+    (p,) are used; gaps (p, ROWS_AT_ONCE) is overwritten. All are float64.
     """
     gaps[:n] = rows[:n] - means[:n, None]
     lower = weights[:n, :n] if stride else np.diag(weights[0, :n])
@@ -455,7 +455,7 @@ def _fma(a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
 
 
 def _compile(function: Callable[..., Any], typed: Callable[..., Intrinsic]) -> None:
-    """Compile calls of a function in kernels by the code for their types.
+    """Replace calls of a function in compiled kernels by the code that `typed` generates.
 
     Plain Python calls the function itself.
     """

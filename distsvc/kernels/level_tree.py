@@ -238,7 +238,7 @@ def vote(X, S, a, ends, gamma):
 
 @inlined
 def _largest(values, a, ends, scale, shift):
-    """Return the group with the largest sum, from squared distances, which are overwritten."""
+    """Return the group with the largest kernel sum; squared distances `values` are overwritten."""
     for j in range(values.shape[0]):
         values[j] = exp2(scale * (values[j] - shift))
     best, most, start = 0, np.float32(-1.0), 0

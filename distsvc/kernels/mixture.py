@@ -17,7 +17,7 @@ INVERSE_FACTORIALS = tuple(1.0 / math.factorial(i) for i in range(11, -1, -1))
 """Coefficients of the Taylor polynomial of e^r, from degree 11 to 0."""
 
 MIN_LOG_SHARE = -120.0
-"""Log weight, relative to the highest, below which a share is 0, as it is in float32."""
+"""Log weight, relative to the highest, below which a share is 0; float32 would underflow."""
 
 MIN_RELATIVE_SD = 0.05
 """Minimum standard deviation of a density of numbers, relative to the column's."""
@@ -132,11 +132,11 @@ def exponential(t):
 
 @inlined
 def set_factors(covariances, means, log_weights, present, factors, centres, constants):
-    """Prepare the components' densities of the numbers `present`, padded by -1; return their count.
+    """Prepare densities of the numbers with indices `present`, padded by -1; return their count.
 
-    factors (K, p, p) are set to inverse Cholesky factors, or factors[:, 0] to their diagonals for
-    diagonal covariances. centres (K, p) are set to means, and constants (K,) to log-densities at
-    the means plus `log_weights`.
+    factors (K, p, p) are set to inverse Cholesky factors, or factors[:, 0] to inverse standard
+    deviations if covariances are diagonal. centres (K, p) are set to means, and constants (K,) to
+    log densities at the means plus `log_weights`.
     """
     (k, s, p), o = covariances.shape, 0
     while o < p and present[o] >= 0:
@@ -162,10 +162,11 @@ def set_factors(covariances, means, log_weights, present, factors, centres, cons
 def set_posteriors(
     values, places, factors, stride, centres, constants, chances, o, n, tops, totals, posteriors
 ):
-    """Set the posteriors (K, T) of n rows, values (o, T) and places (q, T) of levels in `chances`.
+    """Set the posteriors (K, T) of n rows with numbers values (o, T).
 
-    tops (T,) and totals (T,) are set so that tops + log(totals) are log-likelihoods. `stride` is as
-    in `squares_of_products`. Loops have one subject each, so that the compiler vectorises them.
+    places (q, T) are the columns of `chances` for the levels of the rows. tops (T,) and totals (T,)
+    are set: log-likelihoods are tops + log(totals). `stride` is as in `squares_of_products`. Each
+    loop computes one thing, so that the compiler vectorises it.
     """
     gaps = np.empty((o, ROWS_AT_ONCE))
     for c in range(constants.shape[0]):
@@ -191,7 +192,7 @@ def set_posteriors(
 
 @inlined
 def with_missing_levels(table, missing):
-    """Return a table (K, L) with one more column for each category: missing (K, q)."""
+    """Return table (K, L) with further columns missing (K, q), one for each category."""
     k, n = table.shape
     wide = np.empty((k, n + missing.shape[1]))
     wide[:, :n] = table
@@ -206,14 +207,14 @@ def label_rows(
 ):  # fmt: skip
     """Compute shares of clusters (n, k) float32 and log densities (n, 2) of prepared rows.
 
-    Rows Z (n, D) float32 hold numbers in the columns numbers (p,) and levels in the columns levels
-    (q,); a level below 0 or beyond n_levels (q,), and NaN, are missing. Group g is the rows
-    order[starts[g]:starts[g + 1]] (see `expectation`). A share is the sum of the posteriors of the
-    components c of a cluster, cluster[c].
+    Z (n, D) float32 are the rows. `numbers` (p,) and `levels` (q,) are the indices of its columns
+    of numbers and of levels. NaN, and levels below 0 or beyond n_levels (q,), are missing. Rows
+    order[starts[g]:starts[g + 1]] have the same numbers missing. Component c belongs to cluster[c].
+    A cluster's share is the sum of its components' posteriors.
 
-    densities[:, 0] is the log density of the known values. densities[:, 1] also counts each missing
-    value by its expected log density. expected (K, q) are the expected log densities of missing
-    levels. An empty array of densities is left as it is. Other arguments are as in `expectation`.
+    densities[:, 0] is the log density of the known values. densities[:, 1] also counts missing
+    values, by their expected log density in each component; expected (K, q) is that of levels. If
+    `densities` is empty, only shares are computed. Other arguments are as in `expectation`.
     """
     (k, p), q, n_clusters = means.shape, levels.shape[0], shares.shape[1]
     stride, width = p if covariances.shape[1] == p and p > 1 else 0, log_chances.shape[1]
@@ -277,17 +278,17 @@ def expectation(
     """Compute posteriors, add sums of rows weighted by them, and return log-likelihoods (n,).
 
     Rows have numbers X (n, p) float64, NaN where missing, and levels (n, q) int32, -1 where
-    missing. They are grouped by their pattern of missing numbers. Group g is the rows from
-    starts[g] to starts[g + 1]. Its rows have the numbers present[g] and lack the numbers
-    missing[g]; both are padded by -1.
+    missing. They are grouped by their pattern of missing numbers: rows starts[g] to starts[g + 1]
+    have the numbers with indices present[g], and lack those with indices missing[g]. Both lists are
+    padded by -1.
 
     Components have log_weights (K,), means (K, p) and covariances (K, p, p), or (K, 1, p) if
-    diagonal. Their log_chances (K, L) of levels start at first_level[j] for category j. With
-    `given`, the posterior (n, K) is an input.
+    diagonal. log_chances (K, L) are log probabilities of levels; those of category j start at
+    first_level[j]. With `given`, posterior (n, K) is an input.
 
     Missing numbers count by their conditional means and covariances. The sums are mass (K,), first
-    (K, p), second (K, p, p), lower triangle, or (K, 1, p), and counts (K, L), all float64. Entries
-    of the posterior up to `MIN_POSTERIOR` are skipped. If mass is empty, no sums are computed.
+    (K, p), second (K, p, p) (its lower triangle) or (K, 1, p), and counts (K, L), all float64.
+    Posteriors up to `MIN_POSTERIOR` are skipped. If mass is empty, no sums are computed.
     """
     n, p = X.shape
     q, k = levels.shape[1], means.shape[0]
@@ -310,7 +311,7 @@ def expectation(
         u = p - o
         for c in range(k):
             if is_full:
-                for d in range(u):  # slopes = S_uo inv(S_oo), by the inverse factor twice
+                for d in range(u):  # slopes = S_uo inv(S_oo); o: present, u: missing
                     for a in range(o):
                         value = 0.0
                         for b in range(a + 1):
@@ -328,7 +329,7 @@ def expectation(
                             value -= slopes[c, d, b] * covariances[c, missing[g, e], present[g, b]]
                         rest[c, d, e] = value
             else:
-                for d in range(u):  # off the diagonal, and in slopes, zeros stay
+                for d in range(u):  # other entries, and slopes, stay 0
                     rest[c, d, d] = covariances[c, 0, missing[g, d]]
         mass_before[: mass.shape[0]] = mass
         for start in range(starts[g], starts[g + 1], ROWS_AT_ONCE):
@@ -389,10 +390,10 @@ def expectation(
 def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
     """Fit common axes of covariances inv(A) D_k inv(A).T in place (Gales 1999, semi-tied).
 
-    scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. `share` times
-    prior (p, p) is added to each component's variances, and `freedom` to its mass. axes A (p, p)
-    are the start and the result, of rows of length 1 by the prior; variances (K, p) are the
-    diagonals D_k.
+    scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. For variances,
+    `share` times prior (p, p) is added to every scatter matrix, and `freedom` to every mass. axes
+    (p, p) are A, at the start and as the result; each resulting row a has a' prior a = 1. variances
+    (K, p) are set to the diagonals of D_k.
     """
     k, p = mass.shape[0], axes.shape[0]
     G, cofactor, row = np.empty((p, p)), np.empty(p), np.empty(p)
@@ -455,14 +456,14 @@ def maximise(
     mass, first, second, counts, n_levels, prior, prior_shares, is_tied, axes, weights, means,
     covariances, chances,
 ):  # fmt: skip
-    """Set the parameters of the mixture with the highest posterior density given sums.
+    """Set a mixture's parameters to their posterior mode, given the sums of `expectation`.
 
-    `expectation` computes the sums. `second` and the covariances are (K, p, p) if they are full or
-    tied, and (K, 1, p) if diagonal. The prior has the scatter `prior` (p, p) and the shares (L,) of
-    levels. If covariances are tied, axes (p, p) are updated.
+    `second` and the covariances are (K, p, p) if they are full or tied, and (K, 1, p) if diagonal.
+    prior (p, p) is the prior's scatter, and prior_shares (L,) are its probabilities of levels. If
+    covariances are tied, axes (p, p) are updated.
 
-    The square of `MIN_RELATIVE_SD` times the variance of all rows is added to all variances, as if
-    numbers were measured with this error.
+    MIN_RELATIVE_SD**2 times prior[a, a] is added to the variances of number a, as if numbers were
+    measured with this relative error.
     """
     k, p = first.shape
     is_full = second.shape[1] == p and p > 1
@@ -530,10 +531,10 @@ def expectation_maximisation(
     mass, first, counts = np.empty(k), np.empty((k, p)), np.empty((k, chances.shape[1]))
     second, posterior = np.empty((k, sums_rows, p)), np.empty((X.shape[0], k))
     old = -np.inf
-    is_given = max_steps < 0  # never; the literal would be another type, compiled once more
+    is_given = max_steps < 0  # False; a literal has another type and recompiles
     for step in range(max_steps + 1):
         is_last = step == max_steps
-        for c in range(k):  # an assignment of arrays compiles messages about their shapes
+        for c in range(k):  # assigning arrays would compile shape checks
             mass[c] = mass_before[c]
             for a in range(p):
                 first[c, a] = first_before[c, a]

@@ -106,10 +106,10 @@ def nearest_point(X, P, numbers, clusters, low, high):
 def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
     """Set the first n of farthest (ROWS_AT_ONCE,) to the wanted[t]-th lowest of every column t.
 
-    A bisection ends early at a bound between two elements, which is then the result. All columns
-    are searched together. counts (ROWS_AT_ONCE,) are set to the number of elements below
-    `farthest`. Loops run over the variable n: LLVM unrolls loops of a constant length to scalar
-    code.
+    A bisection ends early at a bound with exactly wanted[t] elements up to it; the bound is then
+    the result. All columns are searched together. counts (ROWS_AT_ONCE,) are set to the number of
+    elements below `farthest`. Loops run over the variable n: LLVM unrolls loops of a constant
+    length to scalar code.
     """
     low, high = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     limits, active = np.empty(ROWS_AT_ONCE, np.int32), np.int32(0)

@@ -1,7 +1,7 @@
 """One column of a population given the columns before it.
 
-A number is regressed on earlier numbers, on products of two, and on hinges ("bends") of one. Terms
-are added while the BIC improves (Friedman 1991). The BIC also chooses the variance and the shape of
+A number is regressed on earlier numbers, on products of two, and on hinges of one. Terms are added
+while the BIC improves (Friedman 1991). The BIC also chooses the variance and the shape of
 the residuals. A category is a logistic regression on the columns that a score test chooses.
 """
 
@@ -17,7 +17,7 @@ TAILS = (3.0, 5.0, 8.0, 14.0)
 """Degrees of freedom of Student's t that are tried for the residuals of a number."""
 
 MAX_TERMS = 60
-"""Maximum number of products and bends tried for a number: those with the highest correlation.
+"""Maximum number of products and hinges tried for a number: those with the highest correlation.
 
 Also the maximum number of coefficients of a category, except its intercepts.
 """
@@ -25,25 +25,25 @@ Also the maximum number of coefficients of a category, except its intercepts.
 MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
 """Quantiles of residuals that are tried as the mode of a two-piece normal.
 
-Half of a cluster that was cut has its mode at its edge, and must not look like a whole one.
+Quantiles near 0 and 1 are left out: they would fit half of a cluster, whose mode is at its edge.
 """
 
 MAX_VARIANCE_TERMS = 6
-"""Maximum number of terms of the logarithm of a number's variance."""
+"""Maximum number of terms that the logarithm of a number's variance depends on."""
 
 SIGNAL_SHARE = 0.5
-"""Share of a variance above which it is more signal than noise.
+"""Share of signal in a variance above which the signal counts.
 
-Residuals with a smaller share of the fitted variance, which includes `MIN_RELATIVE_SD` squared,
-are mostly rounding, and get a normal shape. `distsvc.models.automatic.engine` compares the share of
-each column's variance along components above noise.
+Fitted variances of residuals include `MIN_RELATIVE_SD` squared; if most of it is this, residuals
+get a normal shape. `distsvc.models.automatic.engine` compares the share of all variance along
+components above noise.
 """
 
 NEWTON_STEPS = 8
 """Steps of Newton's method, and of EM for the scale of Student's t."""
 
 NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
-"""Shapes of residuals."""
+"""Shapes of residuals; each value is also the number of the shape's parameters."""
 
 
 @inlined
@@ -55,10 +55,10 @@ def copy(x, out):
 
 @inlined
 def fill_term(V, knots, place, term, out):
-    """Set out (n,) to regression term number `term` of the number at `place`, from V (p, n).
+    """Set out (n,) to the regression term `term` for the number V[place], from V (p, n).
 
-    Terms are all earlier numbers, then products of two of them, then bends of each at knots (p, K):
-    max(number - knot, 0).
+    Terms are numbered: first all earlier rows of V, then products of two of these, then hinges
+    max(V[i] - knot, 0) at knots[i]; knots are (p, K).
     """
     n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
     if term < place:
@@ -188,9 +188,10 @@ def regress(F, r, n_linear, log_n, chosen, coefficients):
 
 @inlined
 def fit_log_variance(S, squares, log_variance):
-    """Return coefficients (f,) of log variances on terms S (f, m), the first of which is 1.
+    """Return coefficients (f,) of the log variance on terms S (f, m), the first of which is 1.
 
-    They maximise the likelihood of normal residuals with these squares (m,).
+    They maximise the likelihood of normal residuals with `squares` (m,). `log_variance` is the
+    first coefficient at the start.
     """
     f, m = S.shape
     g, step, curve, w = np.zeros(f), np.empty(f), np.empty((f, f)), np.empty(m)
@@ -218,7 +219,7 @@ def fit_log_variance(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c, constant):
-    """Return the log density at z, in standard deviations, of a shape as in `fit_shape`."""
+    """Return the log density at z, in standard deviations, by a result of `fit_shape`."""
     if kind == STUDENT:
         return constant - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     side = z if kind == NORMAL else (z - a) / (b if z < a else c)
@@ -239,9 +240,9 @@ def sum_of_logs(x):
 
 @inlined
 def quantile(z, share):
-    """Return a quantile of z (m,) within its quartiles, by bisection; the mean square of z is 1.
+    """Return the quantile of z (m,) at a `share` of 0.25 to 0.75, by bisection from -2 to 2.
 
-    The quartiles of such numbers lie within a distance of sqrt(3) from their mean (Cantelli).
+    The mean square of z is 1, so its quartiles lie in that range (Cantelli's inequality).
     """
     low, high = -2.0, 2.0
     while high - low > 1e-6:
@@ -257,12 +258,11 @@ def quantile(z, share):
 
 @inlined
 def fit_shape(z, log_n):
-    """Return the shape that describes residuals z (m,) best: its kind and four parameters.
+    """Return the shape of residuals z (m,) with the best BIC: (kind, a, b, c, constant).
 
-    The mean square of z is 1. The shape is a standard normal; one with heavy tails (Student's t
-    with a degrees of freedom and the squared scale b); or one with another spread on each side of
-    its mode a, b below and c above (the two-piece normal; John 1982). The last parameter is the
-    constant of the log density.
+    The mean square of z is 1. Kinds are the standard normal; Student's t with a degrees of freedom
+    and the squared scale b; and the two-piece normal (John 1982) with the mode a and the standard
+    deviations b below and c above it. `constant` is that of the log density.
     """
     m = z.shape[0]
     constant = -0.5 * LOG_TWO_PI
@@ -289,7 +289,7 @@ def fit_shape(z, log_n):
             below, above = min(z[i] - mode, 0.0), max(z[i] - mode, 0.0)
             down += below * below
             up += above * above
-        if min(down, up) > 0.0:  # the spreads of the highest likelihood
+        if min(down, up) > 0.0:  # maximum likelihood for this mode
             both = np.cbrt(down) + np.cbrt(up)
             spread = math.sqrt(both / m)
             constant = math.log(2.0 / (both * spread)) - 0.5 * LOG_TWO_PI
@@ -304,8 +304,8 @@ def fit_shape(z, log_n):
 def describe_number(V, knots, place, y, own, log_n, densities):
     """Set densities (n,) to the log densities of a number y (n,); return the parameter count.
 
-    y may depend on the first `place` numbers in V (p, n) float64, with bends at knots (p, K). The
-    fit uses the rows `own` (m,). log_n is the logarithm of the number of rows in the BIC.
+    y may depend on the first `place` numbers of V (p, n) float64, by `fill_term`. The fit uses the
+    rows `own` (m,). log_n is the logarithm of the number of rows in the BIC.
     """
     n, m = y.shape[0], own.shape[0]
     if m < 2:  # a normal density with a variance of 1
@@ -363,7 +363,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                 k = picked[j]
                 fill_term(V, knots, place, terms[k], column)
                 for i in range(n):
-                    x = (column[i] - means[k]) / spreads[k]  # at most as far as own rows
+                    x = (column[i] - means[k]) / spreads[k]  # clipped to the range of own rows
                     new[i] += g[j + 1] * min(max(x, lows[j]), highs[j])
             gained = 0.0
             for i in range(m):
@@ -383,7 +383,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
         kind, u, v, w, constant = fit_shape(r, log_n)
     known, narrow = log_variance[0], math.exp(-0.5 * log_variance[0])
     for i in range(n):
-        if log_variance[i] != known:  # mostly all are equal
+        if log_variance[i] != known:  # usually all are equal
             known, narrow = log_variance[i], math.exp(-0.5 * log_variance[i])
         densities[i] = log_shape(rest[i] * narrow, kind, u, v, w, constant) - 0.5 * known
     return parameters + kind
@@ -428,8 +428,8 @@ def logistic(A, level, n_levels):
     """Return coefficients (K, f) of levels (m,) on terms A (f, m), the first of which is 1.
 
     They maximise the likelihood, less a penalty on the differences between levels, by Newton's
-    method with halved steps; the first level has coefficients of 0. The penalty is that of
-    `PRIOR_MEAN_ROWS` rows of a normal prior.
+    method with halved steps; the first level has coefficients of 0. The penalty is a normal prior
+    with the weight of `PRIOR_MEAN_ROWS` rows.
     """
     f, m = A.shape
     size = (n_levels - 1) * f

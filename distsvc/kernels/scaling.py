@@ -43,7 +43,7 @@ def _add(digits, value):
 
 @inlined
 def _unit(exponent):
-    """Return 1.5 times a power of 2, from the bits of its exponent and mantissa."""
+    """Return 1.5 times 2 to the power of a biased `exponent`."""
     return np.uint64((exponent << 52) | (1 << 51)).view(np.float64)
 
 

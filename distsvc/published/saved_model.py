@@ -346,7 +346,7 @@ def feature_matrix(
         if missing:
             raise DataError(
                 f"{NAME}: expected the model's {len(features)} columns, each once; missing or "
-                f"there twice: {truncated(missing)}; found: {truncated(names)}"
+                f"repeated: {truncated(missing)}; found: {truncated(names)}"
             )
         arrays = [_plain(piece.column(feature.column), feature) for feature in features]
     X = np.empty((len(piece), len(names_of(features))))
@@ -365,8 +365,8 @@ def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
             part = pa.FixedSizeListArray.from_arrays(part, width)
         elif not feature.takes(part.type):
             raise DataError(
-                f"{NAME}: column {feature.column!r} holds {feature.expected}, which an array of "
-                "numbers does not: expected a table with named columns"
+                f"{NAME}: column {feature.column!r} holds {feature.expected}: expected a table "
+                "with named columns, found an array of numbers"
             )
         arrays.append(part)
         first += width

@@ -114,7 +114,7 @@ def assign_table(
         return None
     labelled = label_table(steps, PREVIOUS)
     if not labelled.counts.n_rows:
-        raise EmptyInputError(f"{run.plan.table.shown} has no rows without a missing value")
+        raise EmptyInputError(f"{run.plan.table.shown} has a missing value in every row")
     why = []
     if job.model.mode == "auto":
         measured = RunMetrics(labelled, drift=drift_of(run, labelled))

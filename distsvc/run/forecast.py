@@ -249,7 +249,7 @@ def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memor
 
 
 def check_labelling(plan: Plan, workers: Workers, wide: bool) -> None:
-    """Raise JobFileError if labelling alone needs too much memory; `wide` rows are float64."""
+    """Raise JobFileError if labelling alone needs too much memory; if `wide`, rows are float64."""
     sizes = _sizes(plan, 0)
     tasks = _tasks(sizes, {}, wide, plan.output)[-1:]
     _checked(_memory(sizes, plan.table, workers, [{}], tasks), workers)

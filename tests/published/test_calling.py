@@ -267,7 +267,7 @@ def test_wrong_lazy_rows_are_refused(published):
         model.predict(parts).compute()
     with pytest.raises(DataError, match=r"the rows of chunk 1: column 'x2' has 1 .*at row 150\)"):
         model.predict(parts[list(COLUMNS)].to_dask_array()).compute()
-    with pytest.raises(DataError, match="missing or there twice: x2"):
+    with pytest.raises(DataError, match="missing or repeated: x2"):
         model.predict(parts[["x0", "x1"]]).compute()
 
 
@@ -439,7 +439,7 @@ def test_values_that_do_not_suit_a_feature_are_refused(with_features, column, va
 def test_rows_of_length_zero_and_arrays_without_types_are_refused(with_features):
     X = stored(np.vstack([rows(1, 2), np.zeros((1, 3))]))
     X = X.set_column(2, "b", pa.array([1.0, 1.0, 0.0]))
-    with pytest.raises(DataError, match="row 2: expected a row with a length"):
+    with pytest.raises(DataError, match="row 2: expected a value that is not 0"):
         with_features.model.predict(X)
     with pytest.raises(DataError, match=r"column 'took' holds dates, times .*expected a table"):
         with_features.model.predict(np.ones((2, 5)))

@@ -6,9 +6,9 @@ population (`distsvc.models.mixture.population`). A single cluster is also a pro
 
 Another sample of the table may prefer another proposal. The answer is the proposal with the highest
 expected adjusted Rand index with the one that another sample prefers (Fritsch and Ickstadt 2009).
-Samples are replicates of the rows' log-likelihoods by random signs (Liu 1988). If a mixture's
-clusters overlap, only those replicates prefer it in which the best mixture of normals is better
-than one population by a standard error (Breiman et al. 1984).
+Samples are replicates of the rows' log-likelihoods by random signs (Liu 1988). A replicate can
+prefer a mixture whose clusters overlap only if, in this replicate, the best mixture of normals is
+better than one population by a standard error (Breiman et al. 1984).
 
 The previous run's answer, fitted again, is kept unless another proposal is clearly better on rows
 that neither was fitted to, by Vuong's (1989) test of models that are not nested.
@@ -177,10 +177,10 @@ def mixture_proposals(
 ) -> Mixtures:
     """Return the partitions that mixtures of the pilot's rows propose.
 
-    Each number of components has a proposal, its best fit. The best fit of all has further ones:
-    its most confused clusters are joined one after the other. Partitions with small clusters are
-    left out; with `n_clusters` only if others are left. Without `n_clusters`, partitions that
-    halves of the rows do not find again are left out, too.
+    The best fit of each number of components is a proposal. Further proposals join the most
+    confused clusters of the best fit of all, one pair after the other. Partitions with small
+    clusters are left out; with `n_clusters`, only if others remain. Without `n_clusters`,
+    partitions that halves of the rows do not find again are left out, too.
 
     `rows` are draws, and `latent` (n, r) the same rows as continuous variables, for starts by
     k-means. Random numbers follow from `row_numbers` (n,) int64, the rows' numbers in the table.
@@ -345,12 +345,12 @@ def decide(
     previous: np.ndarray | None,
     everything: Callable[[], PopulationRows],
 ) -> ViewDecision:
-    """Return the decision among all proposals, all of which are described.
+    """Return the decision among all proposals, whose qualities are set.
 
     `graph` are partitions by the graph's level tree, and by the previous run's landmarks. Random
     signs follow from the numbers `row_numbers` (n,) int64 of the pilot's rows. With `n_clusters`,
     one cluster is a proposal only if there is no other. `previous` (m,) are the rows' labels in
-    the previous answer. ``everything()`` returns all rows of the pilot as populations see them.
+    the previous answer. ``everything()`` returns all rows of the pilot.
     """
     m = len(mixtures.one.labels)
     one, proposals = mixtures.one, [*graph, *mixtures.proposals]
@@ -425,7 +425,7 @@ def _like_previous(
 
 
 def _clearly_better(one: PartitionProposal, other: PartitionProposal, rows: PopulationRows) -> bool:
-    """Whether `one` describes the second half of rows clearly better, fitted to the first half."""
+    """Return True if `one`, fitted to the first half of rows, fits the second clearly better."""
     half = len(rows) // 2
     pair = [
         quality_of(rows, np.unique(each.drawn[:half], return_inverse=True)[1])

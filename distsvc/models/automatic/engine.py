@@ -99,7 +99,7 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 class AutomaticEngine(Engine):
     """Engine of the default algorithm: learns all views, and chooses the answer."""
 
-    centre: np.ndarray  # (r,) float64, the mean of the pilot's rows as learners see them
+    centre: np.ndarray  # (r,) float64, the mean of the pilot rows of `set_pilot`
     pilot: np.ndarray  # (m, r) float32, centred
     trees: dict[str, Any]  # all parameters of the level trees, by name
     modelled: ModelledRows | None = None  # the pilot's rows, if columns are modelled
@@ -171,7 +171,7 @@ class AutomaticEngine(Engine):
             self.graph.set_pilot(self.pilot)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return stored rows X (n, d) with keys (n,) as learners see them: draws if modelled."""
+        """Return stored rows X (n, d) as they are, or latent draws by keys (n,) if modelled."""
         if self.columns is None:
             return X
         return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))

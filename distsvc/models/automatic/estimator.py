@@ -32,9 +32,9 @@ class AutoClustering(MixedClusterEstimator):
     Columns without categories and missing values stay as stored if there are at most three, at
     least one of them continuous; more than 40 that are signals; or more than 1,000. So do the
     columns of normalised rows, and of a few points with many rows each. Such columns should be on
-    comparable scales. The views are level trees of the columns and of the graph, and their
-    standings decide. With `n_clusters`, k-means is a third view, and the balance of clusters and
-    the neighbours that they separate decide.
+    comparable scales. The views are level trees of the columns and of the graph, and their scores
+    decide. With `n_clusters`, k-means is a third view, and the balance of clusters and the
+    neighbours that they separate decide.
 
     Parameters
     ----------

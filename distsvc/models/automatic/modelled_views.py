@@ -32,7 +32,7 @@ from distsvc.models.support_vector.level_tree.directions import leading_directio
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 LEAST_GRAPH_STANDING = 0.1
-"""Minimum standing of the graph's best partition, below which it is not proposed.
+"""Minimum score of the graph's best partition, below which it is not proposed.
 
 It is lower than `graph.engine.GRAPH_STANDING`, because `decide` compares the proposal again.
 """
@@ -63,7 +63,7 @@ class ModelledRows:
         return cls(columns, rows, mixed, scales, found)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
-        """Return the first m rows as populations see them."""
+        """Return the first m rows in the form that populations are fitted to."""
         rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
         codes = None if self.number_codes is None else self.number_codes.take(m)

@@ -38,7 +38,7 @@ class PreviousAnswer:
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:
-        """Whether all columns kept their models, so that the rule takes tonight's prepared rows."""
+        """Return True if the rule takes rows that `columns` prepares: no column's model differs."""
         return (
             self.columns is not None
             and self.latent is not None

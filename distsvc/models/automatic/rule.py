@@ -87,7 +87,7 @@ class MixtureRule(OfMixture, Scored, Rule):
 
 
 def of_latent(rule: Rule, layout: PreparedLayout) -> Rule:
-    """Return a rule of latent variables for prepared rows: other columns have weight 0."""
+    """Return a rule for latent variables as a rule for prepared rows; other columns weigh 0."""
 
     def wide(directions: np.ndarray) -> np.ndarray:
         out = np.zeros((len(directions), layout.width), np.float32)

@@ -1,9 +1,9 @@
 """Choice among views of a table whose columns stay as stored.
 
 Level trees of the columns and of the graph each vote on an answer. The columns' answer is chosen if
-its standing reaches `CLEAR`, otherwise the answer with the higher standing. If the number of
-clusters is given, k-means is a third view, and the highest merit decides: clusters of even sizes
-that separate few near rows.
+its score (`Answer.standing`) reaches `CLEAR`, otherwise the answer with the higher score. If the
+number of clusters is given, k-means is a third view, and the highest `merit_of` decides. It favours
+clusters of even sizes that separate few near rows.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ STARTS = 10
 METHODS = {LEVEL_TREE: "columns", GRAPH: "neighbour graph", CENTRES: "k-means"}
 
 CLEAR = 1.0
-"""Minimum standing of the columns' answer to be chosen, whatever the graph's is."""
+"""Score of the columns' answer at which it is chosen, whatever the graph's score is."""
 
 ENOUGH = 1.2
-"""Minimum sum of the relative standings of columns and graph, for several clusters.
+"""Minimum sum of the relative scores of columns and graph, for several clusters.
 
-A relative standing is divided by the minimum for its view alone. The sum varies less between
-samples than the standing of one view.
+A relative score is divided by the minimum that the view needs alone. The sum varies less between
+samples than the score of one view.
 """
 
 ENOUGH_ALONE = 3.5
-"""Minimum relative standing of the columns if there is no graph.
+"""Minimum relative score of the columns if there is no graph.
 
-Most such tables are lattices, where independent columns of few values reach high standings.
+Most tables without a graph are lattices, where independent columns of few values score high.
 """
 
 ENOUGH_IN_PIECES = 0.5 * ENOUGH
-"""Minimum relative standing of the columns if the graph is in pieces.
+"""Minimum relative score of the columns if the graph is in pieces.
 
 It is low, because the graph of a table without clusters is never in pieces.
 """
@@ -91,7 +91,7 @@ class StoredViews(Views):
     """Level trees of the columns and of the graph, which have learned."""
 
     merits: Mapping[str, float]  # `merit_of` of each view's partition into `n_clusters`
-    evidence: float  # sum of relative standings by their minimum; several clusters if >= 1
+    evidence: float  # sum of relative scores, divided by its minimum; several clusters if >= 1
 
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
         super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)
@@ -189,7 +189,7 @@ class StoredViews(Views):
         return f"The columns ({own}) decided; the neighbour graph scored {other}."
 
     def _weigh(self) -> None:
-        """Decide by the standings of both views whether there are several clusters.
+        """Decide by the scores of both views whether there are several clusters.
 
         Without a graph to try, the level tree of the columns decides alone.
         """
@@ -209,7 +209,7 @@ class StoredViews(Views):
                 tree.settle(replace(tree.levels, least_standing=least))
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
-        """Return the columns if they reach `CLEAR`, else the view with the highest standing."""
+        """Return the columns if they reach `CLEAR`, else the view with the highest score."""
         standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
         if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
             return LEVEL_TREE
@@ -301,8 +301,8 @@ def about_centres(
     """Return centres (k, p) float32 of rows (m, p), labels (m,) int32, and their support.
 
     The run of k-means with the lowest inertia is returned, its largest cluster first. The support
-    is the share of all runs with nearly the same labels. If fewer than `n_clusters` rows differ,
-    each of them is a cluster.
+    is the share of all runs with nearly the same labels. If there are fewer distinct rows
+    than `n_clusters`, each is a cluster.
     """
     from sklearn.cluster import KMeans  # which takes a second to import
 

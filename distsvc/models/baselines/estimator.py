@@ -157,7 +157,7 @@ class TreeBaseline(Baseline):
     _spreads: np.ndarray
 
     def _take_tree(self, nodes: Nodes, counts: np.ndarray, spreads: np.ndarray) -> None:
-        """Set the attributes of the tree; leaves are numbered by their `counts` (n_nodes,)."""
+        """Set the attributes of the tree; leaves are numbered by descending `counts` (n_nodes,)."""
         self.directions_, self.thresholds_, self.children_ = nodes
         self.clusters_, self._spreads = leaves_by_size(self.children_, counts), spreads
         self.n_clusters_ = int(self.clusters_.max()) + 1

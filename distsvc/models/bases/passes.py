@@ -172,7 +172,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return Values(self._engine.rule, self._engine.centre, column)
 
     def _label_passes(self, passes: Passes) -> None:
-        """Label the rows of `fit` in another pass; compute their lazy attributes or store them."""
+        """Label the rows of `fit`; store rows in memory, else compute shares and scores at once."""
         phases = Phases(self)
         if passes.source.in_memory:
             Z = passes.prepared(self._values("label"))

@@ -63,7 +63,7 @@ class Values:
         return RowValues(self.column, DTYPES[self.column], clusters)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the values of raw rows X (n, d)."""
+        """Return the labels, scores or shares of raw rows X (n, d)."""
         check_length(X)
         return self.of_centred(self.prepared(X))
 
@@ -79,7 +79,7 @@ class Values:
         return np.ascontiguousarray(X - self.centre, dtype)
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
-        """Return the values of centred rows Z (n, d) float32."""
+        """Return the labels, scores or shares of prepared rows Z (n, D)."""
         if self.column == "share":
             return self.rule.shares(Z)
         if self.column in ("score", "outlier_score"):

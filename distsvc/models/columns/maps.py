@@ -207,11 +207,11 @@ class NumberMap:
         return compressed(out)
 
     def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return draws (n,) of stored values from the cells of x (n,), and their log slopes (n,).
+        """Return values (n,) drawn from the cells of x (n,), and their log slopes (n,).
 
-        `mapped_to` maps the same draws. A slope is the derivative of a draw with respect to its
-        mapped value. A draw and its log slope are infinite if the draw, from an open cell, exceeds
-        the largest float.
+        With the same `uniforms`, `mapped_to` returns the mapped values of the same draws. A slope
+        is the derivative of a drawn value with respect to its mapped value. Both are infinite if a
+        draw from an open cell exceeds the largest float.
         """
         scores = self._scores_in_cells(x, uniforms)
         place = interpolated(scores, self.scores, self.places)
@@ -259,7 +259,7 @@ class NumberMap:
 
 
 def _free_bic(cells: Cells, step: float, n_distinct: int) -> float:
-    """Return the BIC of free probabilities of cells; minus infinity if values share cells."""
+    """Return the BIC of free probabilities of cells; -inf if continuous or if values share them."""
     if not step or n_distinct > MAX_CELLS:
         return -np.inf
     n, n_cells = cells.counts.sum(), len(cells.counts)

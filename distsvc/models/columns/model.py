@@ -36,7 +36,7 @@ ZERO_INFLATED = "zero-inflated"
 """Kind of a column with a spike, in job files and descriptions."""
 
 _NUMBER_KINDS = ("continuous", "ordinal", ZERO_INFLATED)
-"""Kinds of numbers whose model differs from the model that values alone would get."""
+"""Kinds in job files that decide the model of a number."""
 
 SALT_ROWS = 64
 """Number of rows whose ranks a column's random numbers depend on."""
@@ -258,7 +258,7 @@ class PreparedLayout:
     width: int  # number of prepared columns
     latent: np.ndarray  # (r,): continuous variables, which level trees and graphs use
     numbers: np.ndarray  # (p,): numbers that a mixture uses
-    absent: np.ndarray  # (p,): 0 unless the number is missing; in `levels` if zero-inflated
+    absent: np.ndarray  # (p,): flags, 0 unless the number is missing; in `levels` if zero-inflated
     levels: np.ndarray  # (q,): levels of categories that a mixture uses, -1 where missing
     n_levels: np.ndarray  # (q,): number of levels of each category
 
@@ -401,7 +401,7 @@ class ColumnModel:
     def of_columns(self, places: Sequence[int | None]) -> ColumnModel:
         """Return the models of the columns at `places`; None is a column without a model.
 
-        Components stay if all columns do.
+        The axes of components are kept only if all columns are.
         """
         columns = [None if j is None else self.columns[j] for j in places]
         salts = [0 if j is None else int(self.salts[j]) for j in places]
@@ -497,8 +497,9 @@ class ColumnModel:
 def are_codes(distinct: np.ndarray) -> bool:
     """Return True if ascending values (u,) may be codes, as ports or the terms of loans are.
 
-    There are at most `MOST_LEVELS`, and most gaps between neighbours differ; most gaps of ratings
-    and counts are 1. With three values, a density has as many parameters as free probabilities.
+    There must be 4 to `MOST_LEVELS` values, since with three a density has as many parameters as
+    free probabilities. The commonest gap between neighbours must be less than half of all gaps,
+    because most gaps of ratings and counts are 1.
     """
     if not 3 < len(distinct) <= MOST_LEVELS:
         return False
@@ -518,8 +519,8 @@ def keyed_uniforms(rows: np.ndarray, salt: int | np.uint64, more: int = 0) -> np
 def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np.ndarray:
     """Return the salts (d,) uint64 of stored columns (d, m) in rows (m,).
 
-    A salt is the hash of a column's ranks in a few rows, so that another row seldom changes it. If
-    another column differs only in other rows, it is the hash of the ranks in all rows (`orders`).
+    A salt is the hash of a column's ranks in a few rows, so that a new row seldom changes it. If
+    another column has the same ranks there, but not in all rows, it is the hash in all (`orders`).
     """
     few = np.argsort(keyed_uniforms(rows, 1))[:SALT_ROWS]
     hashes = [_hash_of_ranks(x[few], rows[few]) for x in stored]
@@ -531,8 +532,8 @@ def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np
 def _originals(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> list[int]:
     """Return the place of the first column that orders the rows like each stored column (d, m).
 
-    The reverse order counts as the same: the days since an event say what its date says. `orders`
-    (d,) are the hashes of the columns' ranks.
+    The reverse order counts as the same: days since an event order rows like its date, reversed.
+    `orders` (d,) are the hashes of the columns' ranks.
     """
     reverse = [_hash_of_ranks(-x, rows) for x in stored]
     return [

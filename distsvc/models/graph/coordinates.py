@@ -101,7 +101,7 @@ def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | N
 
 
 def _walk_vectors(weights: csr_array) -> np.ndarray | None:
-    """Return the scaled eigenvectors (m, 20) float64 of the walk; None for too many pieces."""
+    """Return the walk's scaled eigenvectors (m, 20) float64; None for more than 20 pieces."""
     order = reverse_cuthill_mckee(weights, symmetric_mode=True)  # near rows are near in memory
     weights = weights[order][:, order]
     degrees = weights.sum(axis=1)

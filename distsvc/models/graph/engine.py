@@ -41,7 +41,7 @@ LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Maximum number of landmarks times axes, if that allows more than `LANDMARKS` landmarks."""
+"""Maximum product of landmarks and axes; at least `LANDMARKS` landmarks are always allowed."""
 
 LANDMARKS_OF_EACH = 20
 """Minimum number of landmarks of each cluster with enough points."""
@@ -103,7 +103,7 @@ class GraphEngine:
         point_of: np.ndarray,
         coordinates: np.ndarray | Without,
     ) -> None:
-        """Set the points (m, p) along the axes, and their coordinates (m, q) or why there are none.
+        """Set the points (m, p) along the axes, and coordinates (m, q) or the reason for none.
 
         Row i of `place` is point ``point_of[i]``.
         """

@@ -52,7 +52,7 @@ class Solution:
 
 
 class LinearEngine(ABC):
-    """Solves one of the two problems, for `fit` and for a job.
+    """Solver of the one-class SVM or the ball, for `fit` and for a job.
 
     A job calls `set_width`, `key_ranges` for the rows to solve in memory, `set_pilot` and
     `fit_rows`. If these are not all rows, outer steps over the table start with `begin_outer` and
@@ -179,7 +179,7 @@ class LinearEngine(ABC):
         return 1.0 if self.is_ball else 1.0 / total
 
     def _decision(self, u: np.ndarray, rho: float, origin: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return weights (d,) and offset, from u (d,), the threshold rho and the origin (d,)."""
+        """Return weights (d,) and offset, from u (d,) and rho of `Problem`, and the origin (d,)."""
         if not self.is_ball:
             return u, rho
         return origin + u, min(rho - float((u * u).sum()), 0.0)

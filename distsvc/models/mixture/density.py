@@ -54,7 +54,7 @@ class Patterns(NamedTuple):
             bits, full = np.packbits(there, axis=1), np.packbits(np.ones((1, p), bool), axis=1)
             whole = (bits == full).all(axis=1)
         rest = np.flatnonzero(~whole)
-        kinds, place = _different_rows(there[rest])
+        kinds, place = _distinct_rows(there[rest])
         order = np.concatenate([rest[np.argsort(place, kind="stable")], np.flatnonzero(whole)])
         sizes = np.bincount(place, minlength=len(kinds))
         if len(rest) < n or n == 0:
@@ -68,12 +68,12 @@ class Patterns(NamedTuple):
         return cls(order, starts, present, missing)
 
 
-def _different_rows(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different rows (g, p) of a mask (n, p), ascending, and each row's index (n,)."""
+def _distinct_rows(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct rows (g, p) of a mask (n, p), ascending, and each row's index (n,)."""
     bits = np.packbits(there, axis=1)
     words = np.zeros((len(bits), 8 * max(-(-bits.shape[1] // 8), 1)), np.uint8)
     words[:, : bits.shape[1]] = bits
-    # As numbers, rows keep their order, and sort many times faster than by columns.
+    # Big-endian words sort like the rows, many times faster.
     codes = words.view(">u8").astype(np.uint64)
     if codes.shape[1] > 1:
         _, first, place = np.unique(codes, axis=0, return_index=True, return_inverse=True)
@@ -236,9 +236,9 @@ class NormalMixture:
         shape: Shape,
         before: NormalMixture | None = None,
     ) -> NormalMixture:
-        """Return the mixture by one M step from posteriors (n, K); missing numbers count as 0.
+        """Return the mixture by one M step from posteriors (n, K).
 
-        `before` is as in `fitted`.
+        Missing numbers have the mean 0 and the prior's variance. `before` is as in `fitted`.
         """
         k, p = posterior.shape[1], rows.X.shape[1]
         flat = cls(

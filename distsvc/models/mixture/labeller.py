@@ -16,7 +16,7 @@ class MixtureLabeller:
 
     mixture: NormalMixture
     numbers: np.ndarray  # (p,) int64: columns with the numbers
-    absent: np.ndarray  # (p,) or (0,) int64: not 0 where a number is missing; (0,): NaN is missing
+    absent: np.ndarray  # (p,) int64: columns, 0 unless a number is missing; (0,): NaN is missing
     levels: np.ndarray  # (q,) int64: columns with levels; -1 or NaN where missing
     cluster: np.ndarray  # (K,) int32: clusters of the components
 

@@ -22,7 +22,7 @@ from distsvc.kernels.population import describe_category, describe_number
 from distsvc.models.rows.threads import both
 
 KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
-"""Quantiles of a number at which another may bend (Friedman 1991)."""
+"""Quantiles of a number that are the knots of its hinges (Friedman 1991)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ScaledNumbers:
 class NumberCodes:
     """Numbers whose values may be codes, such as ports."""
 
-    codes: np.ndarray  # (n, p) int64, places among a column's values; -1 if missing or no code
+    codes: np.ndarray  # (n, p) int64, index among a column's values; -1 if missing or no code
     log_inside: np.ndarray  # (n, p) float64, log densities of mapped draws inside their cells
 
     def take(self, m: int) -> NumberCodes:
@@ -97,9 +97,9 @@ class PopulationRows:
 
     @cached_property
     def scale_of(self) -> np.ndarray:
-        """For each number, ordered by `order`, the scale (p,) int64 with the highest BIC.
+        """Index (p,) int64 of the scale with the highest BIC for each number, in `order`.
 
-        All rows are described by one population.
+        BICs are for one population of all rows.
         """
         n, p = self.present.shape
         bics = np.empty((len(self.scales), p))
@@ -262,9 +262,9 @@ def shifted_population(
 
 
 def _shifted(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return numbers V (p, n) less the mean of each cluster (p, k n), one cluster after the other.
+    """Return (p, k n): V (p, n) less its means in cluster 0, then in cluster 1, and so on.
 
-    The first m rows have labels (m,).
+    `labels` (m,) are the clusters of the first m rows.
     """
     first = V[:, : len(labels)]
     means = np.stack([first[:, labels == c].mean(axis=1) for c in range(k)])
@@ -330,7 +330,7 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
 
 
 def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
-    """Return the quality by log densities (k, n) of clusters, of which m rows were fitted."""
+    """Return the quality by log densities (k, n) of clusters; the first m rows were fitted."""
     k, n = joint.shape
     top = joint.max(axis=0)
     chances = np.exp(joint - top)
@@ -362,5 +362,5 @@ def knots_of(own: np.ndarray) -> np.ndarray:
 
 
 def hinges(X: np.ndarray) -> np.ndarray:
-    """Return the distances of numbers X (n, p) above their quantiles, or 0, (n, p KNOTS)."""
+    """Return max(x - knot, 0) for numbers X (n, p) and their knots: (n, p len(KNOTS))."""
     return np.maximum(X[:, :, None] - knots_of(X), 0.0).reshape(len(X), -1)

@@ -298,7 +298,7 @@ class ProfileColumn(ReportPart):
 
     @property
     def level(self) -> str:
-        """The name of the column, negated if the range describes rows without the category."""
+        """The name of the column, after "not" if the range describes rows without the category."""
         return f"not {self.column}" if self.present is False else self.column
 
 

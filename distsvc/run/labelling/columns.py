@@ -141,7 +141,7 @@ class Reasons(OptionalColumns):
     n_sampled = 200
     """Number of pilot rows whose reasons are counted if all rows would take too long."""
     piece_bytes = 2**20
-    """Size of the rows whose reasons are computed at a time."""
+    """Bytes of the rows whose reasons are computed at a time."""
 
     def begin(self) -> None:
         self.rule, self.typical = self.labeller.rule, self.labeller.typical

@@ -49,7 +49,7 @@ class Labeller:
         raw: np.ndarray,
         pilot: np.ndarray,
     ) -> Labeller:
-        """Return the labeller of a rule; bin edges are from the pilot, raw and prepared (m, d)."""
+        """Return the labeller of a rule; pilot rows, `raw` and prepared, give the bin edges."""
         edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
         return cls(rule, *ids, edges, decile_edges(raw), columns, typical)
@@ -106,8 +106,8 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
         check_length(arrays["typical"], 2.0 * MAX_ROW_LENGTH)
     except UnusableRowsError:
         raise DataError(
-            f"array typical: expected rows of a length of at most {2.0 * MAX_ROW_LENGTH:g}, found "
-            "a longer one"
+            f"array typical: expected rows with a length of at most {2.0 * MAX_ROW_LENGTH:g}, "
+            "found a longer one"
         ) from None
     return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 

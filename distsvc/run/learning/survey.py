@@ -86,7 +86,7 @@ def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
         sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
         pilot.add(arrays["pilot"], arrays["keys"])
     if not n_rows:
-        raise EmptyInputError(f"{plan.table.shown} has no rows without a missing value")
+        raise EmptyInputError(f"{plan.table.shown} has a missing value in every row")
     if n_rows < 2:
         raise too_few_rows(n_rows)
     return Survey(n_rows, sums, pilot)

@@ -75,7 +75,7 @@ class RunDirectory:
 
     @property
     def task_address(self) -> str:
-        """The address for tasks: with the attempt, unless it is the first."""
+        """The address for tasks, with ``#attempt`` unless it is the first attempt."""
         return self.address + (f"#{self.attempt}" if self.attempt != self.name else "")
 
     @property

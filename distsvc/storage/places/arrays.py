@@ -51,7 +51,7 @@ def writing(path: Path | str) -> Iterator[None]:
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Call `write` on a new file beside `path`, then rename it to `path`; errors as in `writing`.
 
-    `write` must not read anything whose errors are `OSError`.
+    Every OSError counts as a failure to write, so `write` must not read other files.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with writing(path):

@@ -93,7 +93,7 @@ class Feature:
 
     @property
     def meaning(self) -> str:
-        """The meaning of the numeric columns, for a message."""
+        """The kind of the numeric columns' values, for a message."""
         return "categories" if self.nominal else "numbers"
 
     @property

@@ -31,8 +31,8 @@ def usable_rows(
         return ~(zero | np.isnan(block.X).any(axis=1))
     if zero.any():
         raise DataError(
-            f"{shown}: row {block.rows[zero.argmax()]}: expected a row with a "
-            "length, as preprocess.scale = 'unit' or 'auto' divides by it, found zeros only; "
+            f"{shown}: row {block.rows[zero.argmax()]}: expected a value that is not 0, found "
+            "zeros only; preprocess.scale = 'unit' or 'auto' divides a row by its length. "
             "preprocess.missing = 'drop' leaves such rows out"
         )
     return ~zero

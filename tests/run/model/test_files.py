@@ -138,7 +138,7 @@ def test_a_damaged_model(simple, tmp_path, name):
     [
         (
             {"typical": np.full((3, 2), 1e30)},
-            r"array typical: expected rows of a length of at most",
+            r"array typical: expected rows with a length of at most",
         ),
         ({"typical": np.zeros((2, 2))}, r"array typical: expected the shape \(3, 2\), found"),
         ({"reasons": 21}, r"output\.reasons must be less than or equal to 20, found 21"),

@@ -38,10 +38,7 @@ FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
 is higher."""
 
 STANDING_OF_MANY = 0.45
-"""Sufficient score per model in 2 or 3 columns, times the number of clusters.
-
-Partitions into many clusters agree less.
-"""
+"""Upper bound of the minimum by `FLAT_STANDING`, times the number of clusters; many agree less."""
 
 CLEAR_Z = 3.5
 """Minimum z of the clearest split in one column; below it the answer is one cluster. Scores mislead

@@ -104,7 +104,7 @@ class Ensemble:
 
     @property
     def rounds(self) -> tuple[list[int], list[int]]:
-        """Numbers of the members of middle width for each number of directions, and of all others.
+        """Indices of the members of middle width, one per number of directions, and of all others.
 
         If the first agree, the others need not be trained.
         """

@@ -26,8 +26,8 @@ NEAR_ROWS = 3_000
 """Maximum number of pilot rows on which proposed cuts are compared."""
 
 LOWEST_LEVEL = 0.1
-"""Level at which f is 0, relative to the median birth level of the clusters. Used if g does not
-reach the configured level."""
+"""Level of g (module `tree`) at which f is 0, relative to the clusters' median birth level. Used if
+g does not reach the configured level."""
 
 NEARLY = 0.8
 """Minimum score of the second answer, relative to the winner's, to be in the report."""

@@ -196,8 +196,8 @@ def most_like(
 ) -> tuple[Proposal, float]:
     """Return the tree cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
 
-    In each tree, clusters are merged while that makes more pairs of rows agree, and while there are
-    more clusters than labels. The best merge comes first. The cut's weight is 0.
+    In each tree, the best merge of two clusters is made as long as no fewer pairs of rows agree
+    afterwards, or there are more clusters than labels. The returned cut has weight 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []

@@ -25,8 +25,7 @@ from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourSc
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
-"""Power of kernel sums in shares: minimum, for a kernel much narrower than the clusters, and
-maximum."""
+"""Minimum and maximum exponent of kernel sums in shares; wider kernels have higher exponents."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ TREE_NEIGHBOURS = 10
 EDGE_PLACES = 0.25, 0.5, 0.625
 """Positions on an edge, from 0 to 1, at which g is evaluated.
 
-They are uneven: on a lattice, an edge of four steps has a lattice point at each quarter."""
+One is not at a quarter: on a lattice, an edge of four steps has lattice points at its quarters."""
 
 EMPTY = 0.05
 """Ridge on the ratio of densities at saddle and peak, which limits the depth of empty saddles."""

@@ -38,4 +38,4 @@ class _WithoutPandas(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname == "pandas":
-            raise ModuleNotFoundError(f"{fullname} is not used here", name=fullname)
+            raise ModuleNotFoundError(f"distsvc does not import {fullname}", name=fullname)
