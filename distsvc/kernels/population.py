@@ -115,13 +115,13 @@ def candidate_terms(V, knots, place, target):
     more = place * (place - 1) // 2 + place * knots.shape[1]
     if more <= MAX_TERMS:
         return np.arange(place + more)
-    column, unlike = np.empty(target.shape[0]), np.empty(more)
+    column, negated = np.empty(target.shape[0]), np.empty(more)
     for k in range(more):
         fill_term(V, knots, place, place + k, column)
         centre(column)
-        unlike[k] = -abs(dot(column, target)) / (math.sqrt(dot(column, column)) + 1e-12)
+        negated[k] = -abs(dot(column, target)) / (math.sqrt(dot(column, column)) + 1e-12)
     is_chosen = np.zeros(more, np.bool_)
-    for k in lowest_places(unlike, MAX_TERMS):
+    for k in lowest_places(negated, MAX_TERMS):
         is_chosen[k] = True
     terms, s = np.arange(place + MAX_TERMS), place
     for k in range(more):

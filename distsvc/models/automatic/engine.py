@@ -57,7 +57,6 @@ The model of a column takes some milliseconds.
 SAME_LENGTH = 1e-2
 """Maximum range of the squared norms of normalised rows, relative to the rows' variance."""
 
-
 MODELLED_KINDS = ("binary", "category", "ordinal", ZERO_INFLATED)
 """Kinds of columns from the job file that need a model; others are numbers as stored."""
 

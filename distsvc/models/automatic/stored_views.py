@@ -23,7 +23,7 @@ from distsvc.models.automatic.decision import (
     PartitionProposal,
 )
 from distsvc.models.automatic.views import ViewAnswer, Views
-from distsvc.models.graph.coordinates import MOST_COORDINATES, Without
+from distsvc.models.graph.coordinates import MOST_COORDINATES, NoGraphReason
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
@@ -75,12 +75,12 @@ It is low, because the graph of a table without clusters is never in pieces.
 """
 
 NO_GRAPH = {
-    Without.FEW: "The table has few distinct rows, so there is no neighbour graph.",
-    Without.LATTICE: (
+    NoGraphReason.FEW: "The table has few distinct rows, so there is no neighbour graph.",
+    NoGraphReason.LATTICE: (
         "Columns have few values, and many rows are equally near to each other, so there is no "
         "neighbour graph."
     ),
-    Without.PIECES: (
+    NoGraphReason.PIECES: (
         f"The neighbour graph has more than {MOST_COORDINATES} pieces, so the columns decided "
         "alone."
     ),
@@ -91,7 +91,7 @@ class StoredViews(Views):
     """Level trees of the columns and of the graph, which have learned."""
 
     merits: Mapping[str, float]  # `merit_of` of each view's partition into `n_clusters`
-    evidence: float  # sum of relative scores, divided by its minimum; several clusters if >= 1
+    score_ratio: float  # sum of relative scores, divided by its minimum; several clusters if >= 1
 
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
         super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)
@@ -199,10 +199,10 @@ class StoredViews(Views):
         relative = [tree.levels.blind.standing / tree.least_standing for tree in trees]
         enough = ENOUGH
         if not self.has_graph:
-            in_pieces = self.graph.without == Without.PIECES
+            in_pieces = self.graph.without == NoGraphReason.PIECES
             enough = ENOUGH_IN_PIECES if in_pieces else ENOUGH_ALONE
-        self.evidence = sum(relative) / enough
-        several = self.evidence >= 1.0
+        self.score_ratio = sum(relative) / enough
+        several = self.score_ratio >= 1.0
         for tree in trees:
             if (tree.levels.blind.n_clusters > 1) != several:
                 least = 0.0 if several else np.inf  # settles on several clusters, or on one
@@ -220,7 +220,7 @@ class StoredViews(Views):
         own = answers[view]
         if own.n_clusters > 1 or not self._uses_graph:
             return own.agreement
-        return chance_of_one(self.evidence)
+        return chance_of_one(self.score_ratio)
 
     def _followed(self, view: str, winners: Mapping[str, Answer]) -> str | None:
         """Return the view that keeps the previous run's answer; None if it is replaced.
@@ -256,7 +256,7 @@ class StoredViews(Views):
         points = project(self.pilot, self.axes)
         if n_clusters * OF_EACH > len(points):
             return found
-        centres, labels, support = about_centres(points, n_clusters, self.levels.seed)
+        centres, labels, support = best_k_means(points, n_clusters, self.levels.seed)
 
         def about() -> Rule:
             number = np.arange(len(centres), dtype=np.int32)
@@ -295,7 +295,7 @@ class StoredViews(Views):
         return found.voter.labels(found.rows(rows))
 
 
-def about_centres(
+def best_k_means(
     rows: np.ndarray, n_clusters: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return centres (k, p) float32 of rows (m, p), labels (m,) int32, and their support.

@@ -26,7 +26,6 @@ from distsvc.models.rows.threads import one_thread
 GRAPH_NEIGHBOURS = 15
 """Number of nearest neighbours to which each point is joined."""
 
-
 SCALED_BY = 7
 """Rank of the neighbour whose distance is a row's local scale."""
 
@@ -42,40 +41,39 @@ RESTARTS = 1e-3
 FEWEST_POINTS = 100
 """Minimum number of points for a graph."""
 
-
 MOST_TIED = 0.1
 """Maximum share of the points whose last neighbour and the next are equally near. On a lattice the
 choice between them would be arbitrary, and so would the clusters."""
 
 
-class Without(StrEnum):
-    """Reason why points have no coordinates."""
+class NoGraphReason(StrEnum):
+    """Reason why points have no graph, and so no coordinates."""
 
     FEW = "few"
     LATTICE = "lattice"
     PIECES = "pieces"
 
 
-def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | Without:
+def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | NoGraphReason:
     """Return the coordinates (m, 20) float32 of distinct points (m, p), the leading first.
 
     Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the largest eigenvalues of the walk below
     1, and psi_i its right eigenvectors, of mean square 1 in the stationary distribution. The entry
     of largest magnitude is positive.
 
-    A `Without` is returned for fewer than `FEWEST_POINTS`, for a lattice, and for a graph in more
+    A reason is returned for fewer than `FEWEST_POINTS`, for a lattice, and for a graph in more
     pieces than there are coordinates, which would only identify the pieces. The neighbour search
     uses `n_jobs` threads.
     """
     if len(points) < FEWEST_POINTS:
-        return Without.FEW
+        return NoGraphReason.FEW
     with one_thread():  # the last bits depend on the number of threads
         graph = neighbour_graph(points, n_jobs)
         if graph is None:
-            return Without.LATTICE
+            return NoGraphReason.LATTICE
         found = _walk_vectors(graph)
         if found is None:
-            return Without.PIECES
+            return NoGraphReason.PIECES
     return with_fixed_signs(found, axis=0).astype(np.float32)
 
 

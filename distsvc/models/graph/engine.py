@@ -18,7 +18,7 @@ import numpy as np
 
 from distsvc.job.parameters import completed
 from distsvc.kernels.rows import project
-from distsvc.models.graph.coordinates import Without, diffusion_coordinates
+from distsvc.models.graph.coordinates import NoGraphReason, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.numbering import ranks_by_size
@@ -58,7 +58,7 @@ class GraphEngine:
     points: np.ndarray  # (m, p) float32: distinct rows along the axes, in the order of their keys
     point_of: np.ndarray  # (n,) int64: index of the point of each row
     coordinates: np.ndarray | None  # (m, q) float32: diffusion coordinates of the points
-    without: Without | None  # reason if there are no coordinates
+    without: NoGraphReason | None  # reason if there are no coordinates
     tree: LevelTreeEngine  # that clusters the coordinates
     placed: bool  # whether `place` or `take` has set points
     before: np.ndarray | None  # labels of the first rows in the previous answer
@@ -92,8 +92,8 @@ class GraphEngine:
         points = np.ascontiguousarray(placed[first])
         coordinates = diffusion_coordinates(points, self.n_jobs)
         is_lattice = np.all((Z.min(axis=0) == Z) | (Z.max(axis=0) == Z))  # columns have two values
-        if not isinstance(coordinates, Without) and is_lattice:
-            coordinates = Without.LATTICE
+        if not isinstance(coordinates, NoGraphReason) and is_lattice:
+            coordinates = NoGraphReason.LATTICE
         self.take(points, keys[first], rank[number.ravel()], coordinates)
 
     def take(
@@ -101,7 +101,7 @@ class GraphEngine:
         points: np.ndarray,
         keys: np.ndarray,
         point_of: np.ndarray,
-        coordinates: np.ndarray | Without,
+        coordinates: np.ndarray | NoGraphReason,
     ) -> None:
         """Set the points (m, p) along the axes, and coordinates (m, q) or the reason for none.
 
@@ -110,7 +110,7 @@ class GraphEngine:
         self.points, self.keys, self.point_of = points, keys, point_of
         self.placed = True
         self.coordinates = self.without = None
-        if isinstance(coordinates, Without):
+        if isinstance(coordinates, NoGraphReason):
             self.without = coordinates
         else:
             self.coordinates = coordinates

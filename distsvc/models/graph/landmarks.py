@@ -65,7 +65,7 @@ class LandmarkRule(Scored, Rule):
             landmarks=np.ascontiguousarray(landmarks, np.float32),
             cluster=cluster,
             gamma=_share_gamma(landmarks, int(cluster.max()) + 1),
-            plane_axes=telling_plane(points, labels) @ axes,
+            plane_axes=separating_plane(points, labels) @ axes,
             **scored,
         )
 
@@ -117,7 +117,7 @@ def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
     return float((dimension - PLANE + SOFTENED) / np.median(near[:, 0]) ** 2)
 
 
-def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def separating_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the two directions (2, p) float32 of rows (m, p) that separate labels (m,) best.
 
     They are Fisher's discriminants (1936), of length 1. With two clusters, the second direction has

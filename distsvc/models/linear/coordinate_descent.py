@@ -34,8 +34,8 @@ SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default of R: pairs of an outer step, as a share of the rows."""
 
 DOUBT = 0.01
-"""A cyclic solver recomputes all gradients when the violation falls to this share of the last one
-that was computed from current gradients."""
+"""Ratio of the violation to its last value from current gradients, at which a cyclic solver
+recomputes all gradients."""
 
 
 class Rows:

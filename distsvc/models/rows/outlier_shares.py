@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OutlierShares:
-    """Quantiles of a cluster's scores, and the size of clusters that have their own.
+    """Quantiles of a cluster's scores that set the outlier limit.
 
-    A cluster's spread is estimated from its tail, first from a larger one, whose rows include
-    outliers. The `tail` of rows with the nearest neighbours counts as equally near.
+    A cluster's spread is estimated from the `first_tail` of its rows, then without outliers from
+    the `tail`. The `tail` of rows with the nearest neighbours counts as equally near.
     """
 
     outside: float = 0.004  # share of a normal cluster's rows that lie outside the limit
     tail: float = 0.05  # share of a cluster's rows in its tail
     first_tail: float = 0.15
-    min_size: float = 0.1  # of a cluster with its own tail, relative to the mean size
+    min_size: float = 0.1  # minimum size of a cluster that counts, relative to the mean
     min_unit: float = 1e-3  # minimum spread of a cluster, in units of a logarithm
 
 

@@ -152,7 +152,7 @@ def in_order_of_keys(
 
 
 def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> np.ndarray:
-    """Set X (n, d) to the rows of `parts`, one after the other, in `order` (n,); return X."""
+    """Set X (n, d) to ``concatenate(parts)[order]``, with order (n,); return X."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = 0

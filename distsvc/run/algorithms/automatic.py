@@ -22,7 +22,7 @@ from distsvc.models.automatic.decision import LEVEL_TREE, PartitionProposal
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule
-from distsvc.models.graph.coordinates import GRAPH_NEIGHBOURS, MOST_COORDINATES, Without
+from distsvc.models.graph.coordinates import GRAPH_NEIGHBOURS, MOST_COORDINATES, NoGraphReason
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.checkpoints import Checkpoint
@@ -60,7 +60,7 @@ class Graph:
         placed = steps.work_out(COORDINATES, partial(self._place, run, ranges))
         if not engine.placed:  # computed before the run was resumed
             kept, reason = placed.arrays, placed.facts.get(WITHOUT)
-            coordinates = kept["coordinates"] if reason is None else Without(reason)
+            coordinates = kept["coordinates"] if reason is None else NoGraphReason(reason)
             engine.take(kept["points"], kept["keys"], kept["point_of"], coordinates)
         if engine.coordinates is None:
             return

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.models.graph.landmarks import telling_plane
+from distsvc.models.graph.landmarks import separating_plane
 from distsvc.models.rows.principal_components import principal_components
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.profiles import profiles
@@ -204,7 +204,7 @@ def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) ->
         return None
     seen = rule.seen(X)
     seen = components(seen) if seen.shape[1] > PAGE_LIMITS.vector_components else seen
-    return seen @ telling_plane(seen[inside], members).T
+    return seen @ separating_plane(seen[inside], members).T
 
 
 def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -> str:

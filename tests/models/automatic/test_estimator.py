@@ -171,7 +171,7 @@ def test_both_views_decide_together_whether_there_are_clusters(enough, k, monkey
     assert model.n_clusters_ == k
     assert adjusted_rand_score(y, model.labels_) == (1.0 if k > 1 else 0.0)
     assert any("one cluster" in note for note in model.notes_) == (k == 1)
-    assert model._engine.views.evidence == pytest.approx(1.1 / enough)
+    assert model._engine.views.score_ratio == pytest.approx(1.1 / enough)
 
 
 @pytest.mark.parametrize(("times", "k"), [(3.4, 1), (3.6, 4)])
@@ -182,7 +182,7 @@ def test_where_there_is_no_graph_the_columns_need_more(times, k, monkeypatch):
     monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
     model = quietly(estimator(), X)
     assert model.n_clusters_ == k
-    assert model._engine.views.evidence == pytest.approx(times / 3.5)
+    assert model._engine.views.score_ratio == pytest.approx(times / 3.5)
 
 
 @pytest.mark.parametrize(("times", "k"), [(0.5, 1), (0.7, 4)])
@@ -193,7 +193,7 @@ def test_where_the_graph_is_in_pieces_the_columns_decide_alone(times, k, monkeyp
     monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
     model = quietly(estimator(), X)
     assert model.n_clusters_ == k
-    assert model._engine.views.evidence == pytest.approx(times / 0.6)
+    assert model._engine.views.score_ratio == pytest.approx(times / 0.6)
     assert "more than 20 pieces" in model.why_
 
 

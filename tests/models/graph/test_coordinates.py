@@ -11,7 +11,7 @@ from distsvc.models.graph.coordinates import (
     MOST_COORDINATES,
     RESTARTS,
     SCALED_BY,
-    Without,
+    NoGraphReason,
     diffusion_coordinates,
     neighbour_graph,
     slowest_modes,
@@ -88,7 +88,7 @@ def test_coordinates_of_a_far_row_are_finite_and_near_its_neighbours():
 def test_a_lattice_has_no_coordinates():
     axes = np.meshgrid(*[np.arange(4.0)] * 5)
     lattice = np.column_stack([axis.ravel() for axis in axes]).astype(np.float32)
-    assert diffusion_coordinates(lattice) is Without.LATTICE
+    assert diffusion_coordinates(lattice) is NoGraphReason.LATTICE
     moved = lattice + np.random.default_rng(0).normal(0.0, 0.1, lattice.shape)
     assert isinstance(diffusion_coordinates(moved.astype(np.float32)), np.ndarray)
 
@@ -96,11 +96,11 @@ def test_a_lattice_has_no_coordinates():
 def test_a_graph_in_too_many_pieces_has_no_coordinates():
     X = np.concatenate([rows(60) + 100.0 * k for k in range(MOST_COORDINATES + 1)])
     assert isinstance(diffusion_coordinates(X[:-60]), np.ndarray)
-    assert diffusion_coordinates(X) is Without.PIECES
+    assert diffusion_coordinates(X) is NoGraphReason.PIECES
 
 
 def test_few_points_have_no_coordinates():
-    assert diffusion_coordinates(rows(FEWEST_POINTS - 1)) is Without.FEW
+    assert diffusion_coordinates(rows(FEWEST_POINTS - 1)) is NoGraphReason.FEW
     assert diffusion_coordinates(rows(FEWEST_POINTS)).shape == (FEWEST_POINTS, MOST_COORDINATES)
 
 

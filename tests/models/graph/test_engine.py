@@ -3,7 +3,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from distsvc.models.graph import engine as graph
-from distsvc.models.graph.coordinates import Without
+from distsvc.models.graph.coordinates import NoGraphReason
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.boundary.base import Parameters
@@ -38,7 +38,7 @@ def rule_of(engine):
     return engine.rule(engine.labels(engine.tree.levels), SCORED)
 
 
-@pytest.mark.parametrize(("n_values", "without"), [(2, Without.LATTICE), (9, None)])
+@pytest.mark.parametrize(("n_values", "without"), [(2, NoGraphReason.LATTICE), (9, None)])
 def test_columns_of_two_values_are_a_lattice(n_values, without):
     random = np.random.default_rng(0)
     X = random.integers(n_values, size=(600, 16)) * random.uniform(1.0, 3.0, 16)

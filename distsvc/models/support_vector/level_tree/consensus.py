@@ -48,7 +48,7 @@ EVEN_STANDING, STEEPNESS = 0.45, 2.6
 """Score per model at which another sample gives the same answer with probability 1/2, and the power
 of the score in the odds. Tuned on halves of labelled sets."""
 
-EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
+EVEN_RATIO, STEEPNESS_OF_ONE = 0.5, 1.5
 """Ratio of the best score to its minimum at which another sample gives one cluster, too, with
 probability 1/2, and the power of that ratio in the odds."""
 
@@ -147,7 +147,7 @@ def elect(
     winner = vote.answer
     if len(np.unique(before)) == 1:  # one cluster has no votes to compare
         none = [row | {"winner": False} for row in winner.candidates]
-        last = _one_cluster(trees, none, [], vote.highest, vote.nearness)
+        last = _one_cluster(trees, none, [], vote.highest, vote.score_ratio)
         clear = winner.n_clusters > 1 and winner.agreement >= EVEN
         return replace(winner, last=last, likeness=1.0, clear=clear)
     if likeness <= SAME_ANSWER:
@@ -185,7 +185,7 @@ class _Vote:
         self.standing = self.votes * np.array([candidate.merit for candidate in found])
         self.best = int(np.argmax(self.standing)) if given is None else given
         self.highest = float(self.standing[self.best]) / len(trees)
-        self.nearness = self._nearness(least_standing)
+        self.score_ratio = self._score_ratio(least_standing)
 
     def preferring(self, one: int, other: int) -> float:
         """Return the share of the models that vote more for candidate `one` than for `other`."""
@@ -193,7 +193,7 @@ class _Vote:
         by_model = np.bincount(self.owner, weights=more)[np.unique(self.owner[self.proposed])]
         return float(np.mean(by_model > 0.0))
 
-    def _nearness(self, least_standing: float) -> float:
+    def _score_ratio(self, least_standing: float) -> float:
         """Return the largest ratio of a candidate's score to its minimum.
 
         In one column, the z of the winner's clearest split counts in place of scores.
@@ -217,9 +217,9 @@ class _Vote:
         support = np.array([np.unique(self.owner[row]).size for row in supported]) / len(trees)
         shares = standing / standing[best] if standing[best] else np.zeros(len(standing))
         table = _listed(found, shares, self.votes / self.votes.max(), support, best)
-        if self.n_clusters is None and self.given is None and self.nearness < 1.0:
+        if self.n_clusters is None and self.given is None and self.score_ratio < 1.0:
             none = [row | {"winner": False} for row in table]
-            return _one_cluster(trees, none, [], self.highest, self.nearness)
+            return _one_cluster(trees, none, [], self.highest, self.score_ratio)
         supporters = np.isin(np.arange(len(trees)), self.owner[supported[best]]).tolist()
         z = winner.z if winner.n_clusters > 1 else float("nan")
         found_support = float(support[best])
@@ -242,12 +242,12 @@ def _chance(times: float, power: float) -> float:
     return odds / (1.0 + odds)
 
 
-def chance_of_one(nearness: float) -> float:
+def chance_of_one(score_ratio: float) -> float:
     """Return the probability that another sample also gives a single cluster.
 
-    `nearness` is the largest ratio of a candidate's score to its minimum.
+    `score_ratio` is the largest ratio of a candidate's score to its minimum.
     """
-    return 1.0 - _chance(nearness / EVEN_NEARNESS, STEEPNESS_OF_ONE)
+    return 1.0 - _chance(score_ratio / EVEN_RATIO, STEEPNESS_OF_ONE)
 
 
 def _listed(
@@ -283,7 +283,7 @@ def _one_cluster(
     table: list[Candidate],
     supporters: list[bool],
     standing: float,
-    nearness: float,
+    score_ratio: float,
 ) -> Answer:
     """Return the answer with one cluster: the root of the middle model's tree."""
     middle = len(trees) // 2
@@ -292,5 +292,5 @@ def _one_cluster(
     none = [False] * len(trees)
     return Answer(
         middle, kept, share, float("nan"), table, supporters or none, standing, None,
-        chance_of_one(nearness),
+        chance_of_one(score_ratio),
     )  # fmt: skip

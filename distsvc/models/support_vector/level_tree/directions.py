@@ -54,12 +54,12 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
         principal = principal_components(wide)
         found = principal[:, :MOST_COMPONENTS].T
         if pilot.shape[1] > NARROW and _share_in_tails(wide) <= MOST_IN_TAILS:
-            telling = _telling_directions(wide @ principal)
+            telling = _separating_directions(wide @ principal)
             found = found if telling is None else telling @ principal.T
     return with_fixed_signs(found).astype(np.float32)
 
 
-def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:
+def shortest_rows(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """Return the shortest rows (n, d) with the coordinates (n, q) along directions (q, d)."""
     wide = directions.astype(np.float64)
     if np.allclose(wide @ wide.T, np.eye(len(wide)), atol=1e-4):
@@ -67,7 +67,7 @@ def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:
     return (coordinates @ np.linalg.pinv(wide).T).astype(np.float32)
 
 
-def _telling_directions(rows: np.ndarray) -> np.ndarray | None:
+def _separating_directions(rows: np.ndarray) -> np.ndarray | None:
     """Return separating directions (<= 20, p) of rows (m, p); None if near rows are all equal."""
     near, far = near_scatter(rows), scatter_of_pairs(rows)
     if near is None or far is None:

@@ -24,7 +24,7 @@ from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree.consensus import LEAST_STANDING
-from distsvc.models.support_vector.level_tree.directions import placed
+from distsvc.models.support_vector.level_tree.directions import shortest_rows
 from distsvc.models.support_vector.level_tree.ensemble import (
     Ensemble,
     make_ensemble,
@@ -110,7 +110,9 @@ class LevelTreeEngine(SupportVectorEngine):
         components = self.ensemble.components
         self.decision = f
         self.rule = self.rule_of(levels)
-        self.equilibria = placed(labelling.climb(f, levels.highest()), components[: len(tree.S)])
+        self.equilibria = shortest_rows(
+            labelling.climb(f, levels.highest()), components[: len(tree.S)]
+        )
         self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
         if levels.level is not None and boundary != levels.level:
             self.note(
@@ -143,7 +145,7 @@ class LevelTreeEngine(SupportVectorEngine):
     @property
     def support_vectors(self) -> np.ndarray:
         S = self.levels.tree.S
-        return placed(S.T, self.ensemble.components[: len(S)])
+        return shortest_rows(S.T, self.ensemble.components[: len(S)])
 
     def fitted_facts(self) -> Facts:
         tree, answer = self.levels.tree, self.levels.answer

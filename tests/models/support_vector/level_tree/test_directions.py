@@ -7,8 +7,8 @@ from distsvc.models.support_vector.level_tree import directions
 from distsvc.models.support_vector.level_tree.directions import (
     leading_directions,
     near_scatter,
-    placed,
     scatter_of_pairs,
+    shortest_rows,
 )
 
 
@@ -79,9 +79,9 @@ def test_placed_rows_have_the_given_coordinates():
     X, _ = rows_about_centres()
     found = leading_directions(X)
     view = (X @ found.T)[:40]
-    np.testing.assert_allclose(placed(view, found) @ found.T, view, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(shortest_rows(view, found) @ found.T, view, rtol=1e-3, atol=1e-2)
     straight = np.float32(principal(X))
-    assert placed(view, straight).tobytes() == (view @ straight).tobytes()
+    assert shortest_rows(view, straight).tobytes() == (view @ straight).tobytes()
 
 
 def test_directions_of_many_columns_equal_those_from_covariances(monkeypatch):
