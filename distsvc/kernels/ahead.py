@@ -44,7 +44,7 @@ FORMS = {
     "rows.coordinates": "f4:2 f4:2",
     "graph.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",
     "columns.interpolate": "f8:1 f8:1 f8:1 f8:1",
-    "scaling.add_block": "f8:2 f8:1 i8:3 f8:1 f8:1 i8:1",
+    "scaling.add_block": "f8:2 f8:1 i8:3 f8:1 f8:1 i8:1 i8:1 f8:3 i8:3",
     "scaling.count_between": "f8:2 f8:2 i8:2",
 }
 """Kernels of the default job, and the types of their arguments, in the order of compilation.

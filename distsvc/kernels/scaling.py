@@ -110,8 +110,27 @@ def _add_extremes(X, least, most, counts):
             counts[k] += x == x
 
 
+@inlined
+def _keep_ends(x, numbers, sign, least, k, ends, rows_of_ends):
+    """Insert values x (n,) of column k into its ends, the m values with the lowest ``sign * x``.
+
+    `least` is the value of x with the lowest.
+    """
+    m = ends.shape[0]
+    if m == 0 or not sign * least < sign * ends[m - 1, k]:
+        return
+    for i in range(numbers.shape[0]):
+        if not sign * x[i] < sign * ends[m - 1, k]:
+            continue
+        p = m - 1
+        while p > 0 and sign * ends[p - 1, k] > sign * x[i]:
+            ends[p, k], rows_of_ends[p, k] = ends[p - 1, k], rows_of_ends[p - 1, k]
+            p -= 1
+        ends[p, k], rows_of_ends[p, k] = x[i], numbers[i]
+
+
 @kernel
-def add_block(X, shift, digits, least, most, counts):
+def add_block(X, shift, digits, least, most, counts, numbers, ends, rows_of_ends):
     """Add a block to the sums of x - shift and of (x - shift)^2 of every column.
 
     X (n, d) float64. shift (d,) float64 is equal for all blocks of a table, and near the data,
@@ -119,6 +138,10 @@ def add_block(X, shift, digits, least, most, counts):
     counts (d,) int64 are changed in place. NaN means missing and is skipped. Returns the (row,
     column) of the first infinite value, or value whose square overflows, or (-1, -1). Digits
     overflow after 2^30 rows unless they are normalised in between.
+
+    ends (2, m, d) float64 are the m lowest values of every column, ascending, and the m highest,
+    descending, rows_of_ends (2, m, d) int64 the numbers of their rows, and numbers (n,) int64 those
+    of the rows of X. Both are changed in place. Of equal values, the first ones stay.
     """
     n, d = X.shape
     # 2**15 values fit into a cache.
@@ -138,6 +161,9 @@ def add_block(X, shift, digits, least, most, counts):
             least[k], most[k] = min(least[k], low[k]), max(most[k], high[k])
             for i in range(chunk.shape[0]):
                 column[i] = chunk[i, k]
+            own = numbers[first : first + rows]
+            _keep_ends(column, own, 1.0, low[k], k, ends[0], rows_of_ends[0])
+            _keep_ends(column, own, -1.0, high[k], k, ends[1], rows_of_ends[1])
             if bound == 0.0 or _add_parts(column, len(chunk), shift[k], bound, digits[:, k]):
                 continue
             for i in range(chunk.shape[0]):

@@ -18,7 +18,8 @@ def sums(blocks, shift):
     digits = np.zeros((2, d, DIGITS), np.int64)
     least, most, counts = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d, np.int64)
     for block in blocks:
-        assert add_block(block, shift, digits, least, most, counts) == (-1, -1)
+        none = np.zeros(len(block), np.int64), np.zeros((2, 0, d)), np.zeros((2, 0, d), np.int64)
+        assert add_block(block, shift, digits, least, most, counts, *none) == (-1, -1)
     exact = [
         [sum(int(v) << 32 * i for i, v in enumerate(column)) for column in part] for part in digits
     ]
@@ -70,7 +71,8 @@ def test_the_first_infinite_value_is_reported(value):
     X[4, 1] = X[5, 0] = value
     X[2, 2] = np.nan
     empty = np.zeros((2, 3, DIGITS), np.int64), np.zeros(3), np.zeros(3), np.zeros(3, np.int64)
-    assert add_block(X, np.zeros(3), *empty) == (4, 1)
+    none = np.zeros(6, np.int64), np.zeros((2, 0, 3)), np.zeros((2, 0, 3), np.int64)
+    assert add_block(X, np.zeros(3), *empty, *none) == (4, 1)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])

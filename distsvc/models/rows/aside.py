@@ -44,6 +44,28 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
 
 
 @dataclass(frozen=True)
+class ColumnEnds:
+    """The lowest values of every column of a table, ascending, and the highest, descending."""
+
+    values: np.ndarray  # (2, m, d) float64; infinite if a column has fewer values
+    rows: np.ndarray  # (2, m, d) int64: numbers of their rows
+
+    @classmethod
+    def empty(cls, n_columns: int, m: int = MAX_OUTLIER_ROWS + 1) -> ColumnEnds:
+        values = np.full((2, m, n_columns), np.inf)
+        values[1] = -np.inf
+        return cls(values, np.full(values.shape, -1))
+
+    def merged(self, other: ColumnEnds) -> ColumnEnds:
+        """Return the ends of both tables; of equal values, those of the first come first."""
+        values = np.concatenate([self.values, other.values], axis=1)
+        rows = np.concatenate([self.rows, other.rows], axis=1)
+        order = np.argsort(values * [[[1.0]], [[-1.0]]], axis=1, kind="stable")
+        kept = order[:, : self.values.shape[1]]
+        return ColumnEnds(*(np.take_along_axis(each, kept, axis=1) for each in (values, rows)))
+
+
+@dataclass(frozen=True)
 class Reach:
     """Range of nearly all values of every column, `low` to `high`, (d,) float64.
 
@@ -64,19 +86,8 @@ class Reach:
                 low[k], high[k] = np.partition(values, ends)[ends]
         return cls(low, high)
 
-    def candidates(self, X: np.ndarray) -> np.ndarray:
-        """Return the indices (m,) of the rows of X (n, d) that may be ignored in learning.
-
-        It is faster than `distances`, which decides. All rows above `MIN_OUTLIER_RANGES` are among
-        them.
-        """
-        width = 0.5 * MIN_OUTLIER_RANGES * self._widths
-        with np.errstate(over="ignore"):
-            places = np.flatnonzero((self.low - width > X) | (self.high + width < X))
-        return np.unique(places // X.shape[1])
-
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return the distances of X (n, d) from their columns' ranges, in ranges; 0 for NaN."""
+        """Return the distances of X (..., d) from their columns' ranges, in ranges; 0 for NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / self._widths, 0.0)
 

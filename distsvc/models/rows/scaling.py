@@ -18,6 +18,7 @@ from distsvc.kernels.scaling import (
     scale_rows,
     unit_rows,
 )
+from distsvc.models.rows.aside import ColumnEnds
 from distsvc.models.rows.robust_scale import middle_and_spread, present_values
 
 MAX_ROW_LENGTH = 1e18
@@ -97,16 +98,20 @@ class ColumnSums:
         bounds = np.full(d, np.inf)
         return cls(shift, [0] * d, [0] * d, bounds, -bounds, np.zeros(d, np.int64))
 
-    def add(self, X: np.ndarray) -> tuple[int, int] | None:
-        """Add a block (n, d), float64 or float32; NaN is skipped.
+    def add(
+        self, X: np.ndarray, rows: np.ndarray | None = None, ends: ColumnEnds | None = None
+    ) -> tuple[int, int] | None:
+        """Add a block (n, d), float64 or float32, with rows (n,) int64 to `ends`; NaN is skipped.
 
         Returns the (row, column) of the first infinite value, or value whose squared distance from
         the shift overflows. The sums are invalid after that.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
+        ends = ColumnEnds.empty(X.shape[1], 0) if ends is None else ends
+        rows = np.zeros(len(X), np.int64) if rows is None else rows
         for place, piece in float64_pieces(X):
             state = self.shift, digits, self.least, self.most, self.counts
-            row, column = add_block(piece, *state)
+            row, column = add_block(piece, *state, rows[place], ends.values, ends.rows)
             if row >= 0:
                 return place.start + row, column
         for sums, part in zip((self.first, self.second), digits, strict=True):

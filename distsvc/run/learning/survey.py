@@ -8,8 +8,8 @@ only after the survey, and the sample needs a second reading. If there are many 
 parts of the sample are gathered into fewer files.
 
 Extreme rows are left out of learning, and labelled like any other row. A single value of 10^9 would
-decide the scale of its column and the bandwidth of kernels. Such rows are found after the survey,
-which is then repeated without them.
+decide the scale of its column and the bandwidth of kernels. If the survey finds such rows, it is
+repeated without them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distsvc.errors import DataError, EmptyInputError
+from distsvc.errors import DataError, EmptyInputError, TemporaryError
 from distsvc.models.rows import sampling
-from distsvc.models.rows.aside import MIN_OUTLIER_RANGES, Reach, how_many_aside, most_aside
+from distsvc.models.rows.aside import (
+    MIN_OUTLIER_RANGES,
+    ColumnEnds,
+    Reach,
+    how_many_aside,
+    most_aside,
+)
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory
@@ -60,13 +66,16 @@ def survey_table(
 ) -> Survey:
     """Read the table once, or twice if rows are dropped, or extreme and `all_rows` is False."""
     guessed = key_ranges(steps.run.plan.table.n_rows)
-    survey = _surveyed(steps, SURVEY, guessed)
+    survey, ends = _surveyed(steps, SURVEY, guessed)
     ranges = key_ranges(survey.n_rows)
-    aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, SURVEY)
+    aside = () if all_rows else far_rows(ends, survey.pilot)
     if aside:
         steps.run.write(ASIDE, Result({"rows": [far.row for far in aside]}))
+        if steps.run.plan.table.id is not None:
+            ids = (result.facts["id"] for result in steps.map(FAR_ROWS, len(aside)))
+            aside = [far._replace(id=text) for far, text in zip(aside, ids, strict=True)]
         ranges = key_ranges(survey.n_rows - len(aside))
-        survey = replace(_surveyed(steps, AGAIN, ranges), aside=aside)
+        survey = replace(_surveyed(steps, AGAIN, ranges)[0], aside=aside)
     elif _ends(ranges) != _ends(guessed):
         _write_keys(steps, SAMPLE, ranges)
         steps.do(SAMPLE)
@@ -74,22 +83,24 @@ def survey_table(
     return survey
 
 
-def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
-    """Read the table once; the sample has the rows with keys in `ranges`."""
+def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> tuple[Survey, ColumnEnds]:
+    """Read the table once, with its extreme values; keys of the sample's rows are in `ranges`."""
     plan = steps.run.plan
     _write_keys(steps, phase, ranges, {"pilot": pilot_limit(plan)})
     sums, pilot, n_rows = ColumnSums.empty(plan.shift.copy()), Pilot(plan), 0
+    ends = ColumnEnds.empty(plan.shift.size)
     for result in steps.map(phase):
         facts, arrays = result.facts, result.arrays
         n_rows += facts["n_rows"]
         bounds = arrays["least"], arrays["most"], arrays["counts"]
         sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
         pilot.add(arrays["pilot"], arrays["keys"])
+        ends = ends.merged(ColumnEnds(arrays["ends"], arrays["rows_of_ends"]))
     if not n_rows:
         raise EmptyInputError(f"{plan.table.shown} has a missing value in every row")
     if n_rows < 2:
         raise too_few_rows(n_rows)
-    return Survey(n_rows, sums, pilot)
+    return Survey(n_rows, sums, pilot), ends
 
 
 def too_few_rows(n_rows: int) -> DataError:
@@ -105,11 +116,11 @@ def sampling_phase(run: RunDirectory) -> Phase:
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
     """Return the sums of a partition's columns, and its parts of the pilot and the sample."""
     plan, phase = run.plan, AGAIN if again else SURVEY
-    sums = ColumnSums.empty(plan.shift.copy())
+    sums, ends = ColumnSums.empty(plan.shift.copy()), ColumnEnds.empty(plan.shift.size)
     facts = run.read(keys_of(phase)).facts
     pilot, sample, n_rows = Pilot(plan, facts["pilot"]), Collected.sample(run, phase), 0
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
-        too_far = sums.add(block.X)
+        too_far = sums.add(block.X, block.rows, ends)
         if too_far:
             raise infinite_value_error(block, *too_far, plan.table.shown, plan.table.features)
         n_rows += len(block.rows)
@@ -123,6 +134,8 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
             "least": sums.least,
             "most": sums.most,
             "counts": sums.counts,
+            "ends": ends.values,
+            "rows_of_ends": ends.rows,
         },
         large=sample.arrays(),
         rows=n_rows,
@@ -259,7 +272,7 @@ def _ends(ranges: Ranges) -> tuple[int, int]:
     return ranges[0][0], ranges[-1][1]
 
 
-ASIDE, REACH = "aside", "reach"
+ASIDE = "aside"
 
 
 class OutlierRow(NamedTuple):
@@ -272,17 +285,16 @@ class OutlierRow(NamedTuple):
     id: str = ""
 
 
-def far_rows(
-    steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase
-) -> list[OutlierRow]:
+def far_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[OutlierRow]:
     """Return the few rows far outside the `Reach` of the pilot (m, d), by number."""
-    # Only partitions whose results of the phase `found_by` contain extreme values are read again.
-    reach, most = Reach.of(pilot), most_aside(len(pilot))
-    if not _reaches_out(reach, sums.least, sums.most):
-        return []
-    steps.run.write(REACH, Result({"most": most, "phase": found_by.name}, vars(reach)))
-    rows = [OutlierRow(*row) for result in steps.map(FIND_FAR_ROWS) for row in result.facts["rows"]]
-    rows = _farthest(rows, most + 1)
+    # Of all rows, the most extreme ones are extreme in the column that decides their distance.
+    most, known = most_aside(len(pilot)), dict[int, OutlierRow]()
+    distances = np.where(ends.rows < 0, 0.0, Reach.of(pilot).distances(ends.values))
+    for place in zip(*np.nonzero(distances > MIN_OUTLIER_RANGES), strict=True):
+        row, column, distance = int(ends.rows[place]), int(place[-1]), float(distances[place])
+        far = OutlierRow(distance, row, column, float(ends.values[place]))
+        known[row] = max(far, known.get(row, far), key=lambda one: (one.distance, -one.column))
+    rows = sorted(known.values(), key=lambda far: (-far.distance, far.row))[: most + 1]
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)
 
@@ -313,37 +325,16 @@ def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
     return numbers
 
 
-def find_far_rows(run: RunDirectory, number: int) -> Result:
-    """Return the most extreme rows of a partition, at most one more than may be left out."""
-    found = run.read(REACH)
-    reach, most = Reach(**found.arrays), found.facts["most"] + 1
-    reached = run.load(f"{found.facts['phase']}/{number:05d}").arrays
-    if not _reaches_out(reach, reached["least"], reached["most"]):
-        return Result({"rows": []})
-    rows: list[OutlierRow] = []
-    for block in run.plan.blocks(number, with_ids=run.plan.table.id is not None):
-        candidates = reach.candidates(block.X)
-        distances = reach.distances(block.X[candidates])
-        farthest = distances.max(axis=1)
-        first = np.argsort(-farthest, kind="stable")[:most]
-        first = first[farthest[first] > MIN_OUTLIER_RANGES]
-        texts = id_texts(block.ids, candidates[first]).tolist()
-        for place, text in zip(first.tolist(), texts, strict=True):
-            column, at = int(distances[place].argmax()), candidates[place]
-            value, row = float(block.X[at, column]), int(block.rows[at])
-            rows.append(OutlierRow(float(farthest[place]), row, column, value, text))
-    rows = _farthest(rows, most)
-    return Result({"rows": rows})
+def find_id(run: RunDirectory, number: int) -> Result:
+    """Return the id of an extreme row, by its number among them."""
+    row = rows_aside(run)[number]
+    starts = [start for start, _ in run.plan.partitions]
+    partition = int(np.searchsorted(starts, row, side="right")) - 1
+    for block in run.plan.blocks(partition, with_ids=True):
+        place = np.flatnonzero(block.rows == row)
+        if place.size:
+            return Result({"id": str(id_texts(block.ids, place)[0])})
+    raise TemporaryError(f"{run.plan.table.shown}: row {row} is gone; run again")
 
 
-FIND_FAR_ROWS = Phase("far-rows", find_far_rows)
-
-
-def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:
-    """Return True if columns with these least and most values (d,) have extreme rows."""
-    return bool((reach.distances(np.stack([least, most])) > MIN_OUTLIER_RANGES).any())
-
-
-def _farthest(rows: list[OutlierRow], most: int) -> list[OutlierRow]:
-    """Return the farthest rows, at most `most`, the farthest first."""
-    return sorted(rows, key=lambda far: (-far.distance, far.row))[:most]
+FAR_ROWS = Phase("far-rows", find_id)
