@@ -511,7 +511,7 @@ def _run_words(run: dict[str, str]) -> str:
 
 
 def say(*lines: str, err: bool = False, as_json: object = False) -> None:
-    """Print lines, each safe for a terminal, or a value as JSON in their place."""
+    """Print lines, each safe for a terminal; if `as_json` is given, print it as JSON instead."""
     if as_json is not False:
         click.echo(json.dumps(as_json))
         return

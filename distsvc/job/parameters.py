@@ -108,7 +108,7 @@ def count(least: int = 1, most: int | None = None) -> Constraint:
 
 
 def choice(*names: str, in_memory: tuple[str, ...] = ()) -> Constraint:
-    """Allow several names; jobs don't allow those in `in_memory`."""
+    """Allow `names` in estimators and jobs, and `in_memory` in estimators only."""
     known = names + in_memory
     return Constraint(f"be one of {known}", Literal[known], Literal[names])
 

@@ -42,7 +42,7 @@ def _decay(t):
 
 @kernel
 def bandwidth_decays(out):
-    """Set out[t] to the `decays` of `learn` for the t-th row of a node; out (m,) float64."""
+    """Set out (m,) float64 to the `decays` of `learn`: out[t] for the t-th row of a node."""
     for t in range(out.shape[0]):
         out[t] = _decay(t)
 

@@ -409,11 +409,11 @@ def add_moments(
     first: np.ndarray,
     second: np.ndarray,
 ) -> None:
-    """Add the weighted sums of the columns x of rows, and of their products, all float64.
+    """Add the weighted sums of the columns x of rows to `first`, and of x x.T to `second`.
 
-    The first n elements of rows (p, ROWS_AT_ONCE) are in use. With a stride of p, the lower
-    triangle of the sum of x x.T is added to second (p, p). With a stride of 0, its diagonal is
-    added to second (1, p). first (p,); weights (ROWS_AT_ONCE,).
+    The first n of rows (p, ROWS_AT_ONCE) are used; weights are (ROWS_AT_ONCE,). If `stride` is p,
+    only the lower triangle of second (p, p) is computed. If it is 0, second (1, p) gets the
+    diagonal of x x.T. first is (p,). All are float64.
     """
     weighted = weights * rows[:n]
     first[:n] += weighted.sum(axis=1)

@@ -193,7 +193,7 @@ class ModelledViews(Views):
     def _rule_before(self, before: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray) -> Rule:
         """Return the rule of the previous landmarks, relative to tonight's origin.
 
-        If a column has another model, landmarks are the points of tonight's graph, with the labels
+        If a column's model has changed, landmarks are points of tonight's graph, with the labels
         (m,) of the first pilot rows. The previous clusters have the new `numbers` (k,), -1 if they
         are gone.
         """

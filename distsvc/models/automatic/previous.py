@@ -38,7 +38,7 @@ class PreviousAnswer:
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:
-        """Return True if the rule takes rows that `columns` prepares: no column's model differs."""
+        """Return True if `columns` equal the previous models: the rule can label their rows."""
         return (
             self.columns is not None
             and self.latent is not None

@@ -114,7 +114,7 @@ class ColumnDensity:
     uniform: bool = False
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return knots of x -> normal score: x (g,) on the `scale`, ascending, and scores (g,)."""
+        """Return ascending knots (g,) on the `scale`, and the normal scores (g,) at these."""
         if self.uniform:
             low, high = self.means[0], self.sds[0]
             scores = np.linspace(-6.0, 6.0, 2 * KNOTS_PER_NORMAL)

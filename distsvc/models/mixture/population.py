@@ -29,7 +29,7 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 class ScaledNumbers:
     """Numbers of a table on one scale, (n, p) float64.
 
-    Other columns depend on the middles of cells, which lack the noise of draws.
+    Regressions on these numbers use the middles of cells, which lack the noise of draws.
     """
 
     draws: np.ndarray  # from the cells of numbers; any finite numbers where missing
@@ -342,7 +342,7 @@ def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
 
 
 def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:
-    """Return the BIC of the labelled rows by log densities (k, n) of clusters, or (1, n) of all."""
+    """Return the BIC of the labelled rows from log densities (k, n) by cluster, or (1, n)."""
     n = len(labels)
     at = labels if len(log_densities) > 1 else 0
     return float(log_densities[at, np.arange(n)].sum()) - 0.5 * n_parameters * float(np.log(n))

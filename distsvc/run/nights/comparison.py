@@ -278,7 +278,7 @@ def _column_drifts(
 MOVES_FILE = "moves.parquet"
 
 BEFORE, NOW = "cluster_before", "cluster_now"
-"""Columns after the id: its cluster in each run, null if that run lacks the id."""
+"""Names of the columns with the cluster of an id in each run; null if a run lacks the id."""
 
 BUCKET_ROWS = 2**21
 """Mean number of rows of both runs in a bucket."""

@@ -253,7 +253,7 @@ def _unknown_names(job: Job, labeller: Labeller) -> Iterator[str]:
 
 
 def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
-    """Return the columns in the names of the previous run's clusters by id, if readable."""
+    """Return the columns that name the previous run's clusters, by id; {} if unreadable."""
     if lineage is not None and lineage.path is not None:
         with suppress(DataError, InputNotFoundError, JobFileError):
             found = column_names(read_report(Output(lineage.path)))

@@ -194,7 +194,7 @@ GROUP_METADATA = "zarr.json"
 
 
 class Group(Form):
-    """The used metadata of a published group: the name of its id."""
+    """Metadata of a published Zarr group; `id` is the name of the id column."""
 
     id: str = Field(validation_alias=AliasPath("attributes", "id"))
 

@@ -315,7 +315,7 @@ def truncated(words: Sequence[str], most: int = 20) -> str:
 def _default(
     config: InputConfig, scan: Scan, categories: Collection[str], ignored: Collection[str]
 ) -> tuple[str, ...]:
-    """Return `categories`, and the numeric columns, even unreadable ones; `DataError` if none."""
+    """Return default features, with `categories` and unreadable columns; `DataError` if none."""
     apart = {*other_columns(config), *scan.keys, *ignored, ""}
     listed = {n for n in scan.default if n not in apart and not _PANDAS_INDEX.fullmatch(n)}
 

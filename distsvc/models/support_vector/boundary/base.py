@@ -60,7 +60,7 @@ class Parameters:
 
 
 class SupportVectorEngine(ABC):
-    """Fits a table: the pilot sets its scale, a stream of rows trains, a rule labels.
+    """Engine of a fit: the pilot sets the scale, a stream of rows trains, a rule labels.
 
     An estimator calls `learn` and `find_clusters`, which take rows as `seen` returns them. A job
     calls their steps one by one.
