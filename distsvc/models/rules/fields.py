@@ -50,7 +50,7 @@ class ArrayField:
             shown = ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "")
             raise ValueError(f"expected the shape ({shown}), found {value.shape}")
         if self.row_major and not value.flags.c_contiguous:
-            raise ValueError("expected values row by row, found them column by column")
+            raise ValueError("expected an array in C order, found another order")
         sizes |= {n: k for n, k in zip(expected, value.shape, strict=True) if isinstance(n, str)}
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError("expected finite numbers, found NaN or infinity")

@@ -59,7 +59,7 @@ def open_table(
     locations = [Location.of(path) for path in config.paths]
     source, found = find_sources(locations, config.ready)
     if not (found.infos or source.is_store(found.location)):
-        raise EmptyInputError(f"{config.shown} has no rows: it is complete, and holds no data file")
+        raise EmptyInputError(f"{config.shown} has no rows: it is complete, but has no data file")
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     encoded, logs = (preprocess.encode, preprocess.log) if preprocess is not None else ({}, ())

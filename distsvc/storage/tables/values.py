@@ -93,8 +93,8 @@ class ValueCounts:
             fault = fault or f"more than {MAX_VALUES:,} different values, expected fewer"
         if fault:
             raise DataError(
-                f"{self.table.shown}: column {column!r} has {fault} of a column of categories; "
-                f"leave it out by --exclude {column}, or give a column of coarser values"
+                f"{self.table.shown}: column {column!r}, read as categories, has {fault}; leave it "
+                f"out by --exclude {column}, or give a column of coarser values"
             )
 
 

@@ -41,7 +41,7 @@ def refused(field, value, **sizes):
         (np.zeros((2, 4), "f4"), "expected the shape (2, 3), found (2, 4)"),
         (np.zeros(6, "f4"), "expected the shape (2, 3), found (6,)"),
         (np.zeros((2, 3, 1), "f4"), "expected the shape (2, 3), found (2, 3, 1)"),
-        (np.zeros((2, 3), "f4", order="F"), "expected values row by row, found them column by"),
+        (np.zeros((2, 3), "f4", order="F"), "expected an array in C order, found another"),
         (np.full((2, 3), np.nan, "f4"), "expected finite numbers, found NaN or infinity"),
         (np.full((2, 3), np.inf, "f4"), "expected finite numbers, found NaN or infinity"),
         (np.full((2, 3), -1, "f4"), "expected values of at least 0, found -1.0"),

@@ -204,7 +204,7 @@ def test_a_night_without_rows(night):
     assert ran() == (65, f"error: in/date={NIGHT} has no rows")
     emptied(night)
     (night / "_SUCCESS").touch()
-    empty = (65, f"error: in/date={NIGHT} has no rows: it is complete, and holds no data file")
+    empty = (65, f"error: in/date={NIGHT} has no rows: it is complete, but has no data file")
     for options, *settings in ("",), ("--skip-missing",), ("", READY), ("--skip-missing", READY):
         assert ran(options, *settings) == empty
     assert ran("", "input.path=in/date={run_date}/*.parquet", READY)[0] == 65
