@@ -77,14 +77,14 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
         distance = distance[~far]
     squared = distance**2
     nearest = squared[:, 0]
-    beyond = squared - nearest[:, None]
-    kernel = np.empty_like(beyond)
     most = 1.0 / (2.0 * (0.6 * typical) ** 2)
-    best, best_score = most, -np.inf
-    for gamma in most * 2.0 ** np.arange(0.0, -12.5, -0.5):
-        np.multiply(beyond, -gamma, out=kernel)
-        density = np.exp(kernel, out=kernel).sum(axis=1)
-        likelihood = np.log(density) - gamma * nearest + d / 2.0 * np.log(gamma / np.pi)
-        if likelihood.mean() > best_score:
-            best, best_score = float(gamma), float(likelihood.mean())
-    return best, most
+    gammas = most * 2.0 ** -np.arange(0.0, 12.5, 0.5)
+    sums = np.empty((len(gammas), len(nearest)))
+    for last in (len(gammas) - 1, len(gammas) - 2):
+        kernel = np.exp(-gammas[last] * (squared - nearest[:, None]))
+        for i in range(last, -1, -2):  # of twice the gamma before
+            sums[i] = kernel.sum(axis=1)
+            np.square(kernel, out=kernel)
+    likelihoods = (np.log(sums) - gammas[:, None] * nearest).mean(axis=1)
+    likelihoods += d / 2.0 * np.log(gammas / np.pi)
+    return float(gammas[likelihoods.argmax()]), most
