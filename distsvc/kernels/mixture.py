@@ -195,8 +195,9 @@ def with_missing_levels(table, missing):
     """Return table (K, L) with further columns missing (K, q), one for each category."""
     k, n = table.shape
     wide = np.empty((k, n + missing.shape[1]))
-    wide[:, :n] = table
-    wide[:, n:] = missing
+    for c in range(k):  # an assignment of arrays would compile messages about their shapes
+        for j in range(wide.shape[1]):
+            wide[c, j] = table[c, j] if j < n else missing[c, j - n]
     return wide
 
 
@@ -331,7 +332,8 @@ def expectation(
             else:
                 for d in range(u):  # other entries, and slopes, stay 0
                     rest[c, d, d] = covariances[c, 0, missing[g, d]]
-        mass_before[: mass.shape[0]] = mass
+        for c in range(mass.shape[0]):
+            mass_before[c] = mass[c]
         for start in range(starts[g], starts[g + 1], ROWS_AT_ONCE):
             n_rows = min(ROWS_AT_ONCE, starts[g + 1] - start)
             if not given:
@@ -381,7 +383,8 @@ def expectation(
                     second[c, max(a, b) if sums_full else 0, min(a, b)] += value
     for c in range(mass.shape[0]):
         if n_used[c] > 0:
-            used[c, n_used[c] :] = 0.0
+            for t in range(n_used[c], ROWS_AT_ONCE):
+                used[c, t] = 0.0
             add_moments(used[c], rows[c], p, step, first[c], second[c])
     return likelihoods
 

@@ -160,7 +160,8 @@ def set_nearest(points, rows, first, squares, numbers):
             for f in range(d):
                 own[f, t] = points[first + min(start + t, b - 1), f]
         column_squares(own, points, table, lows, highs)
-        nearest[:] = rounded[:width]
+        for e in range(width):
+            nearest[e] = rounded[e]
         for s in range(width, m * ROWS_AT_ONCE - width + 1, width):
             part = rounded[s : s + width]
             for e in range(width):
