@@ -24,6 +24,9 @@ from distsvc.models.rules.fields import Facts
 ON_GRID = 1e-6
 """Maximum distance of a rounded value from a multiple of the step, in steps."""
 
+ROUNDING = 2.0**-23
+"""Maximum distance of equal values, relative to their size: two roundings to 32-bit floats."""
+
 
 @dataclass(frozen=True)
 class GivenColumn:
@@ -201,7 +204,10 @@ class NumberMap:
             scores = self._scores_in_cells(x, uniforms)
             return compressed(interpolated(scores, self.scores, self.targets))
         out = interpolated(x, self.values, self.mapped)
-        beyond = (x < self.low) | (x > self.high)
+        # A rounded extreme keeps the place of its open cell.
+        below = self.low - rounding_error(self.low, self.step)
+        above = self.high + rounding_error(self.high, self.step)
+        beyond = (x < below) | (x > above)
         if beyond.any():
             out[beyond] = self._beyond(x[beyond])
         return compressed(out)
@@ -288,6 +294,17 @@ def possible_scales(distinct: np.ndarray) -> list[str]:
         if distinct[-1] <= 1.0 and len(distinct) > 4:
             scales.append("logit")
     return scales
+
+
+def rounding_error(value: float, gap: float) -> float:
+    """Return the maximum distance of a stored value from an equal learned value.
+
+    The same number differs by its rounding if it is a 32-bit float in one table and a 64-bit float
+    in another, or if it was computed in another way. `gap` is the distance of the learned value to
+    its neighbour, or 0 if it is unknown; other learned values are always farther away.
+    """
+    error = max(ROUNDING * abs(value), ON_GRID * gap)
+    return min(error, 0.25 * gap) if gap else error
 
 
 def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -20,7 +20,13 @@ from scipy.special import ndtri
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.kernels.rows import project
 from distsvc.models.columns.density import Cells, best_density
-from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
+from distsvc.models.columns.maps import (
+    AS_FOUND,
+    GivenColumn,
+    NumberMap,
+    possible_scales,
+    rounding_error,
+)
 from distsvc.models.mixture.density import MixtureRows
 from distsvc.models.rows.principal_components import components_above_noise
 from distsvc.models.rows.sampling import splitmix
@@ -84,9 +90,21 @@ class CategoryColumn:
         return self.n_latent + 1
 
     def levels(self, x: np.ndarray) -> np.ndarray:
-        """Return the level (n,) int64 of values x (n,), -1 for missing and unknown codes."""
-        place = np.minimum(np.searchsorted(self.codes, x), len(self.codes) - 1)
-        return np.where(self.codes[place] == x, place, -1)
+        """Return the level (n,) int64 of values x (n,), -1 for missing and unknown codes.
+
+        Codes are compared up to their rounding: a flag may have the values 0.1 and 0.3.
+        """
+        borders, errors = self._places
+        place = np.searchsorted(borders, x)
+        return np.where(np.abs(x - self.codes[place]) <= errors[place], place, -1)
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Midpoints (L - 1,) between neighbouring codes, and the rounding errors (L,) of codes."""
+        gaps = np.diff(self.codes)
+        nearest = np.minimum(np.append(gaps, np.inf), np.append(np.inf, gaps))
+        errors = [rounding_error(*one) for one in zip(self.codes, nearest, strict=True)]
+        return self.codes[:-1] + 0.5 * gaps, np.array(errors)
 
     def describes(self, codes: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
         """Whether the shares describe other rows at least as well as new shares would.
@@ -98,8 +116,10 @@ class CategoryColumn:
         levels = self.levels(codes)
         if (levels < 0).any():
             return False
-        gain = counts @ np.log(counts / counts.sum() / self.shares[levels])
-        return bool(gain <= 0.5 * (len(codes) - 1) * np.log(counts.sum()))
+        found, place = np.unique(levels, return_inverse=True)
+        sizes = np.bincount(place, counts)
+        gain = sizes @ np.log(sizes / sizes.sum() / self.shares[found])
+        return bool(gain <= 0.5 * (len(found) - 1) * np.log(sizes.sum()))
 
     @cached_property
     def _thresholds(self) -> np.ndarray:
@@ -172,12 +192,19 @@ class NumberColumn:
         """Number of prepared columns."""
         return 2 if self.amounts is None else 3
 
+    def _at_spike(self, x: np.ndarray) -> np.ndarray:
+        """Return a mask (n,) of the values x (n,) that equal the spike up to its rounding."""
+        if self.spike is None or self.amounts is None:
+            return np.zeros(len(x), bool)
+        gap = min(abs(self.spike - self.amounts.low), abs(self.spike - self.amounts.high))
+        return np.asarray(np.abs(x - self.spike) <= rounding_error(self.spike, gap))
+
     def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
         """Whether the maps describe the distinct values (u,) of other rows, with counts (u,).
 
         `given` is the column's kind and scale from the job file.
         """
-        rest = distinct != self.spike
+        rest = ~self._at_spike(distinct)
         return self.map.describes(distinct, counts, given) and (
             self.amounts is None or self.amounts.describes(distinct[rest], counts[rest], given)
         )
@@ -194,7 +221,7 @@ class NumberColumn:
         if self.amounts is None:
             out[:, 1] = missing
             return
-        at_spike = x == self.spike
+        at_spike = self._at_spike(x)
         with_amount = ~(missing | at_spike)
         part = None if u is None else u[with_amount]
         out[with_amount, 1] = self.amounts.mapped_to(x[with_amount], part)
@@ -209,7 +236,7 @@ class NumberColumn:
 
         Rows without an amount, or without a value, are NaN.
         """
-        present = ~np.isnan(x) & (x != self.spike)
+        present = ~np.isnan(x) & ~self._at_spike(x)
         draws, log_slopes = np.full(len(x), np.nan), np.full(len(x), np.nan)
         own = self.amounts or self.map
         found = own.stored(x[present], keyed_uniforms(rows[present], salt))
@@ -224,7 +251,7 @@ class NumberColumn:
         Also returns the log densities (n,) of their mapped draws inside their cells. If the values
         are no codes (`are_codes`), all are -1.
         """
-        present = ~np.isnan(x) & (x != self.spike)
+        present = ~np.isnan(x) & ~self._at_spike(x)
         codes, log_inside = np.full(len(x), -1), np.zeros(len(x))
         distinct, place = np.unique(x[present], return_inverse=True)
         if are_codes(distinct):

@@ -142,6 +142,36 @@ def test_a_column_is_zero_inflated_if_that_raises_its_bic(kind):
     assert model.columns[0].spike == spike
 
 
+ROUNDED = {
+    **STORED,
+    **{kind: values for kind, (values, spike) in INFLATED.items() if spike is not None},
+    "a flag of fractions": np.where(column() < 0.5, 0.1, 0.3),
+    "fees of 0.1 and more": np.where(np.arange(N) % 3 == 0, 0.1, 0.2 + np.round(AMOUNTS, 2)),
+    "three fractions": np.random.default_rng(3).choice([0.1, 0.7, 0.9], N, p=[0.1, 0.6, 0.3]),
+}
+
+
+@pytest.mark.parametrize("kind", ROUNDED)
+def test_a_rounding_error_moves_no_prepared_value(kind):
+    X, model = model_of(ROUNDED[kind])
+    whole = model.prepared(X)
+    others = X.astype(np.float32), np.nextafter(X, -np.inf), np.nextafter(X, np.inf)
+    for other in others:
+        assert model.prepared(other.astype(float)) == pytest.approx(whole, abs=1e-4)
+        assert model.stored(other, ROWS)[0] == pytest.approx(
+            model.stored(X, ROWS)[0], rel=1e-4, abs=1e-4, nan_ok=True
+        )
+
+
+def test_values_that_differ_by_more_than_their_rounding_stay_apart():
+    large = np.where(column() < 0.5, 2.0**30, 2.0**30 + 1)
+    X, model = model_of(large)
+    assert (model.prepared(X)[:, -1] == (column() >= 0.5)).all()
+    X, model = model_of(np.where(np.arange(N) % 3 == 0, 0.0, AMOUNTS))
+    near = model.prepared(X + 1e-3 * AMOUNTS.min())
+    assert (near[:, 2] == 0.0).all()
+
+
 def test_missing_values_stay_missing_for_a_mixture_and_are_filled_for_trees():
     x = column()
     x[::7] = np.nan
