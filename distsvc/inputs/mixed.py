@@ -25,7 +25,7 @@ BUCKET = "other"
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
-    """Return the values that can have a code, the most frequent first, ties in order of their text.
+    """Return the values that can have a code, the most frequent first, ties by their text.
 
     A value needs 10 rows, one row in a thousand, and at most `MAX_LEVEL_LENGTH` characters.
     """
@@ -35,7 +35,7 @@ def frequent(counts: Mapping[str, int]) -> list[str]:
 
 
 def bucket_name(known: Collection[str]) -> str:
-    """Return the bucket's name, in parentheses until it differs from every known value."""
+    """Return a name for other values; parentheses are added while it is a known value."""
     name = BUCKET
     while name in known:
         name = f"({name})"

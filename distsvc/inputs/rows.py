@@ -121,7 +121,7 @@ class Ends:
 class Input(ABC):
     """A reader of all rows of an array or table X, in one pass or several."""
 
-    shape: tuple[int, ...] | None = None  # of an array, whose columns have no names
+    shape: tuple[int, ...] | None = None  # of an array, whose columns are unnamed; None for a table
     in_memory = False  # whether NumPy can use X directly
     once = False  # whether a second pass is impossible
     lazy = False  # whether `map` returns a collection of dask

@@ -223,8 +223,8 @@ class ColumnKind(_Section):
     def _scale_of_amounts(self) -> Self:
         if self.scale is not None and self.kind not in _SCALED:
             raise ValueError(
-                f"must have no scale where the kind is {self.kind!r}: only the kinds "
-                f"{', '.join(_SCALED)} have one, found {self.scale!r}"
+                f"expected no scale for kind = {self.kind!r}, found {self.scale!r}; only the kinds "
+                f"{', '.join(_SCALED)} have a scale"
             )
         return self
 
@@ -352,7 +352,7 @@ class ContinuityConfig(_Section):
     prefer_previous: bool = True
     """Keep the clusters of the previous run, unless others are clearly better."""
     reference: PathOrUrl | None = None
-    """A published run from whose table drift is measured on all nights."""
+    """A published run; every night, drift from its table is measured."""
 
 
 def _limit(value: object) -> Section:
@@ -368,7 +368,7 @@ def _never(value: object) -> Section:
 
 
 class _Check(_Section):
-    """A check with a limit, None if it is off, and a limit for warnings."""
+    """A check with a limit (None if the check is off) and a limit for warnings."""
 
     level: Literal["error", "warn"] = "error"
 
@@ -653,7 +653,9 @@ class Job(_Section):
                 raise ValueError(f"{ignored[name]} leaves out {name!r}, which {key} uses")
         for name, key in features.items():
             if name in apart:
-                raise ValueError(f"{key} names {name!r}, which is {apart[name]}")
+                raise ValueError(
+                    f"{key} names {name!r}, which {apart[name]} leaves out of the features"
+                )
             if given.columns is not None and name not in given.columns:
                 raise ValueError(f"{key} names {name!r}, which is not among input.columns")
 

@@ -32,7 +32,7 @@ def fill_date(text: str, day: datetime.date) -> str:
     """Return a text with every form of ``{run_date}`` filled in; ValueError for a range."""
     for found in RUN_DATE_PATTERN.finditer(text):
         if found["to"]:
-            raise ValueError(f"must hold one day, {DAY_FORMS}, and no range, found {found[0]!r}")
+            raise ValueError(f"must be one day, {DAY_FORMS}, found the range {found[0]!r}")
     return fill_each_date(text, day)[0]
 
 

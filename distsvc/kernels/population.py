@@ -40,7 +40,7 @@ components above noise.
 """
 
 NEWTON_STEPS = 8
-"""Steps of Newton's method, and of EM for the scale of Student's t."""
+"""Number of Newton steps; also of EM steps for the scale of Student's t."""
 
 NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 """Shapes of residuals; each value is also the number of the shape's parameters."""

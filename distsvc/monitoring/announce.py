@@ -240,7 +240,7 @@ def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
 
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
     """Write the outcome of a run to a file in Prometheus' text format, in an existing folder."""
-    # `job` is None if the job file could not be read; the only job in the old file is then meant.
+    # If `job` is None, as for an unreadable job file, the only job in the old file is used.
     from prometheus_client import generate_latest
 
     from distsvc.storage.places.arrays import write_whole

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 Reason = Literal["late", "missing", "temporary", "failure"]
-"""Kinds of failures: the input is not complete yet, or missing; another cause that may pass by
-itself; or a cause that a person has to mend."""
+"""Kinds of failures, in order: input not complete yet; input missing; another cause that may pass
+by itself; a cause that a person has to mend."""
 
 
 @dataclass(frozen=True)

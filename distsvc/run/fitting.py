@@ -355,7 +355,7 @@ def sentinel_notes(
 
 
 def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[int, Sentinel]]:
-    """Yield the possible sentinels of rows X (m, d), as stored, each after its column's index."""
+    """Yield the index of a column and a possible sentinel in it, from stored rows X (m, d)."""
     of_columns = [feature for feature in features for _ in feature.names]
     logs = [
         k

@@ -152,7 +152,7 @@ class _Counting(Progress):
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
-    """Return all partitions, or the beginnings of some, one a thread, with `rows` rows in all."""
+    """Return all partitions, or the first rows of one partition per thread: `rows` rows in all."""
     if sum(stop - start for start, stop in partitions) <= rows:
         return list(partitions)
     n = min(threads, len(partitions))

@@ -48,8 +48,8 @@ def run_job(
     """Cluster a table and publish labels, model and report; return the report.
 
     Either everything is published, after the job's checks, or nothing. `distsvc.errors` lists the
-    errors. `at` is the cluster as in `connect`, `start` permits to replace, start over or skip, and
-    the page shows `command` for running the job again.
+    errors. `at` is the cluster, as in `connect`. `start` permits the run to replace, start over or
+    skip. The page shows `command`, which runs the job again.
     """
     progress = progress or Progress(quiet=True)
     with open_run(job, start, progress) as context:

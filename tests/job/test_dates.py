@@ -68,7 +68,7 @@ def test_a_day_that_is_no_date():
 
 
 def test_a_range_where_there_is_to_be_one_day():
-    with pytest.raises(ValueError, match=r"must hold one day, .* and no range, found '\{run_date-"):
+    with pytest.raises(ValueError, match=r"must be one day, .* found the range '\{run_date-"):
         fill_date("{run_date-1d..run_date}", DAY)
 
 

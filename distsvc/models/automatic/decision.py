@@ -279,7 +279,7 @@ def _agreement_of_halves(
 def _continued(
     start: MixtureStart, rows: MixtureRows, shape: Shape, least: float
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
-    """Run EM from a start; leave out clusters of fewer than `least` rows, and run it again.
+    """Run EM from a start, and again without clusters of fewer than `least` rows, if any.
 
     Returns the last start, the mixture, the clusters of its components, and the posteriors (n, k)
     of clusters.

@@ -19,7 +19,7 @@ from distsvc.models.support_vector.level_tree.rule import Scored
 
 @dataclass(frozen=True)
 class ViewAnswer:
-    """The answer of the view that was chosen."""
+    """The answer of the chosen view (level tree, graph, mixture or centres)."""
 
     view: str  # "support-vector", "graph", "mixture" or "centres"
     make: Callable[[], Rule]
@@ -52,7 +52,7 @@ class Views:
         return self.graph.coordinates is not None
 
     def scored(self, labels: np.ndarray) -> dict[str, Any]:
-        """Fit outlier scores to labels (m,) of the first pilot rows; return fields of `Scored`."""
+        """Fit outlier scores to the first m pilot rows with labels (m,); return `Scored` fields."""
         first = project(self.pilot[: len(labels)], self.components)
         score = NeighbourScore.of(first, labels[: len(first)], self.nu)
         return Scored.fields_of(self.components, score)

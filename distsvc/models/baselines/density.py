@@ -38,7 +38,7 @@ def binned_density(
     below = np.minimum(place.astype(np.int64), size - 2)
     share = place - below
     counts = np.bincount(below, 1.0 - share, size) + np.bincount(below + 1, share, size)
-    # Beyond 8 bandwidths the kernel is 1e-14 of its height and counts as 0.
+    # Beyond 8 bandwidths the kernel is below 1e-13 of its height and counts as 0.
     reach = min(int(np.ceil(8.0 * bandwidth / step)), size - 1)
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * (step / bandwidth)) ** 2)
     sums = fftconvolve(counts, kernel, mode="full")[reach : reach + size]

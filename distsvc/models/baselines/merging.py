@@ -9,7 +9,7 @@ from distsvc.models.baselines.split_tree import NO_CHILD
 
 
 def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray:
-    """Return the group (m,) int64, 0 to k - 1, of each of the centres (m, d).
+    """Return the group (m,) int64, 0 to k - 1, of each centre (m, d).
 
     Ward's method: repeatedly merge the groups a and b that raise the sum of squared distances of
     rows to their means least, by |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. Of equal pairs, the

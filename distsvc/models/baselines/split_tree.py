@@ -54,7 +54,7 @@ def take_rows(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def spread(positions: np.ndarray) -> float:
-    """Return the standard deviation of the positions (m,) of a node's rows; 1 if it would be 0."""
+    """Return the standard deviation of the positions (m,) of a node's rows; 1 in place of 0."""
     if not len(positions) or np.ptp(positions) == 0.0:
         return 1.0
     return float(positions.std(dtype=np.float64))

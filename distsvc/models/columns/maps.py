@@ -166,7 +166,7 @@ class NumberMap:
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the normal scores (n,) of the lower and the upper ends of the cells of x (n,)."""
+        """Return the normal scores (n,) of the ends of x's cells: the values rounded to x (n,)."""
         half = 0.5 * self.step
         scale = SCALES[self.scale]
         low, high = scale(x - half), scale(x + half)

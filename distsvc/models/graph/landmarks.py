@@ -86,7 +86,7 @@ class LandmarkRule(Scored, Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """Landmarks sorted by cluster, axis by axis, and the end of each cluster."""
+        """Landmarks as columns (p, k), sorted by cluster, and the end of each cluster."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.landmarks[order].T), ends
 

@@ -242,7 +242,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         self.notes_ = engine.notes
 
     def _settle(self) -> None:
-        """Choose the clusters of a stream at their first use."""
+        """Choose the clusters of a stream, if they are not chosen yet."""
         if hasattr(self, "_stream") and not hasattr(self, "cluster_tree_"):
             self._stream.choose()
             self._publish()

@@ -13,7 +13,7 @@ SHARE_BYTES = 2**22
 """Maximum size in bytes of the shares of all clusters in memory."""
 
 SPLIT_SOFTNESS = 0.15
-"""Width of the soft hyperplanes for shares, in standard deviations of the node's rows."""
+"""Scale of each hyperplane's logistic function, in standard deviations of the node's rows."""
 
 BY_HYPERPLANES = (
     f"each hyperplane of the tree gives 1 / (1 + exp(-t / {SPLIT_SOFTNESS})) to the row's side, "

@@ -116,7 +116,7 @@ class Rule(ABC):
     def restored(
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
-        """Return the rule of `d` columns from `facts` and `arrays`, which may contain more.
+        """Return the rule of `d` columns from `facts` and `arrays`; ignore other entries.
 
         A DataError names the first field that is missing or wrong.
         """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class PageLimits:
     """Maximum numbers of shown items; others are folded away, counted, sampled or left out."""
 
-    rows: int = 20  # rows of a table that are not folded away; a single further row isn't, either
+    rows: int = 20  # rows of a table that are not folded away; a single further row is shown, too
     clusters: int = 60  # largest clusters that are compared and have cards; more load slowly
     cards: int = 6  # cards that are not folded away
     numbered: int = 100  # clusters with a number in a figure
@@ -24,7 +24,7 @@ class PageLimits:
     drawn_rows: int = 3_000  # rows in a figure; a larger table is sampled
     node_rows: int = 300  # rows drawn at a split
     terms: int = 40  # columns in a condition in the table's units
-    branches: int = 40  # branches in the report, unless more of them are clusters
+    branches: int = 40  # branches in the report; more if more are clusters
     profile_points: int = 40  # points of a branch's outline
     grid_points: int = 120  # points on each axis of a boundary's picture
     vector_components: int = 20  # principal components that describe a vector

@@ -354,7 +354,7 @@ class ColumnPart(ReportPart):
         others = (counts.sum(axis=0) - counts) / np.maximum(counts.sum() - n_rows, 1.0)
         words = [level.lower() for level in self.levels]
         affirmative = (k for k, word in enumerate(words) if word in ("yes", "true", "y", "1", "t"))
-        two = len(words) == 2  # of two, one is shown
+        two = len(words) == 2  # of two levels, one is shown
         pairs = np.stack([shares, shares - others], axis=2).tolist()
         shown = [next(affirmative, 1)] if two else range(len(words))
         return [(self.levels[k], [row[k] for row in pairs]) for k in shown]

@@ -168,7 +168,7 @@ def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
 
 
 class Badge(NamedTuple):
-    """Positions of a cluster's number and of its row, in points from the corner of the axes."""
+    """A cluster's label: its position and that of the row it names, in points from the corner."""
 
     label: int
     at: tuple[float, float]
@@ -216,7 +216,7 @@ def _number_clusters(
     box, to_points = axes.get_window_extent(), 72.0 / axes.figure.dpi
     room = box.width * to_points, box.height * to_points
     places = (axes.transData.transform(points) - (box.x0, box.y0)) * to_points
-    kept = inside | ~np.isin(labels, labels[inside])  # all rows of clusters without rows inside
+    kept = inside | ~np.isin(labels, labels[inside])  # clusters without rows inside keep all rows
     for badge in badges(places[kept], labels[kept], shown, room):
         row = axes.transAxes.transform(np.divide(badge.row, room))
         axes.annotate(

@@ -45,7 +45,7 @@ HILLS = HillLayout()
 
 
 class Slot(NamedTuple):
-    """The position of a hill, from `left`. Hills that merge into it are to its right, to `end`."""
+    """The position of a hill, from `left`; hills that merge into the hill follow, up to `end`."""
 
     hill: Branch
     children: tuple[Slot, ...]  # the highest valley first
@@ -228,7 +228,7 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
 
 
 def _unit_length(shares: Sequence[float], room: float, narrowest: float) -> float:
-    """Return the scale, in inches for all rows, at which slots of rising shares fill the room."""
+    """Return the inches per share of rows at which slots of rising shares fill the room."""
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:])
         unit = max(0.0, room - n_narrow * narrowest) / rest if rest > 0 else 0.0

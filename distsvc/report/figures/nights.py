@@ -108,7 +108,7 @@ def river(nights: Sequence[Night]) -> Figure:
 
 
 def page_names(nights: Sequence[Night]) -> dict[int, str]:
-    """Return the names of clusters on the nights' pages, by id; the latest night decides."""
+    """Return the latest name of each cluster on the nights' pages, by id."""
     return {label: name for one in nights for label, name in one.page_names.items()}
 
 

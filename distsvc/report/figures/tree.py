@@ -61,7 +61,7 @@ class DrawnNode(NamedTuple):
     level: int
     left: float
     right: float
-    panel: SplitNode | None  # the node, where it is drawn as a panel with two branches
+    panel: SplitNode | None  # the node, if it is drawn as a panel with two branches
 
 
 def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:

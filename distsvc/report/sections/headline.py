@@ -50,7 +50,7 @@ def best_guess(report: Report) -> str:
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return the numbers of clusters of all good divisions; [] unless all have 10 or more."""
+    """Return the numbers of clusters of all good answers; [] unless each has 10 or more."""
     candidates = report.levels.candidates if report.levels else []
     good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= 0.8]
     return sorted(good) if good and min(good) >= 10 else []

@@ -94,7 +94,7 @@ class AlgorithmJob(ABC):
 
     @abstractmethod
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit in phases on workers and steps of the driver; return the rule that labels rows."""
+        """Fit by phases on workers and steps of the driver; return the rule that labels rows."""
 
     def learned(self) -> Learned:
         """Return the description of the answer, after `fit`."""

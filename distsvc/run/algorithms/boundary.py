@@ -92,7 +92,7 @@ class BoundaryModel(AlgorithmJob):
         return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        # The steps of the descent, or the square of the exact solver's rows.
+        # Number of steps of the descent, or squared number of rows of the exact solver.
         given = self.engine.parameters
         return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
@@ -104,7 +104,7 @@ class BoundaryModel(AlgorithmJob):
         if given.solver == "exact":
             kernel, vectors = 16.0 * min(n, EXACT_ROWS) ** 2, n
         elif given.is_published:
-            vectors = 3 * n  # the rows that are drawn from, as float64
+            vectors = 3 * n  # the rows, as float64, that the descent draws from
         driver = held_stream(sizes) | {
             "kernel values": kernel,
             "support vectors": vectors * (sizes.row_bytes + 64.0),

@@ -83,7 +83,7 @@ class Hyperplanes(AlgorithmJob):
         )
 
     def work(self, n_rows: int) -> dict[str, float]:
-        # The rows, in all passes, that a tree learns from.
+        # Rows that a tree learns from, summed over its passes.
         rows = sample_rows(self, n_rows)
         learned = float((self.engine.n_passes(n_rows) + 1) * rows)
         return {FIND_SCALE.name: float(rows), LEARN_TREES.name: learned}

@@ -170,7 +170,7 @@ class LevelTrees(AlgorithmJob):
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
-        # The steps of a model, which are equal for all but small tables.
+        # The number of steps of a model is the same for all but small tables.
         return {LEARN_MODELS.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
     def held(self, sizes: Sizes) -> Memory:

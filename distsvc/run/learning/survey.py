@@ -64,7 +64,7 @@ class Survey:
 def survey_table(
     steps: Steps, key_ranges: Callable[[int], Ranges], all_rows: bool = True
 ) -> Survey:
-    """Read the table once, or twice if rows are dropped, or extreme and `all_rows` is False."""
+    """Read the table once; again if rows are dropped, or are extreme and `all_rows` is False."""
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey, ends = _surveyed(steps, SURVEY, guessed)
     ranges = key_ranges(survey.n_rows)
@@ -287,7 +287,7 @@ class OutlierRow(NamedTuple):
 
 def far_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[OutlierRow]:
     """Return the few rows far outside the `Reach` of the pilot (m, d), by number."""
-    # Of all rows, the most extreme ones are extreme in the column that decides their distance.
+    # A row far outside is among the most extreme rows of the column that decides its distance.
     most, known = most_aside(len(pilot)), dict[int, OutlierRow]()
     distances = np.where(ends.rows < 0, 0.0, Reach.of(pilot).distances(ends.values))
     for place in zip(*np.nonzero(distances > MIN_OUTLIER_RANGES), strict=True):
@@ -308,7 +308,7 @@ def learned_blocks(
     run: RunDirectory, number: int, aside: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield the blocks of a partition without the rows `aside` (m,), and keys (n,) uint64."""
-    # Keys are computed as if the table never had the rows aside.
+    # Keys are computed as if the table did not have the rows `aside`.
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):
         if aside.size:

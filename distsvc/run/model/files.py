@@ -125,7 +125,7 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return a SHA-256 of both digests; the job's `digest` if there is no previous model."""
+    """Return the digest of a job with its previous model; `digest` if there is none."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()

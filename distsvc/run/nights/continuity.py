@@ -128,8 +128,8 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
         one = len(missing) == 1
         raise DataError(
             f"continuity.previous: the model of {previous.path} needs the column"
-            f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, which "
-            f"{'is' if one else 'are'} not among the {len(table.columns)} that are clustered"
+            f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, expected among the "
+            f"{len(table.columns)} clustered columns"
         )
     now = {one.column: (one, kind) for one, kind in zip(table.features, table.types, strict=True)}
     for before in previous.features:
@@ -179,7 +179,7 @@ class ClusterMatching:
     config: ContinuityConfig
 
     def write(self, lineage: Lineage | None) -> None:
-        """Write the ids of the clusters, and what became of those of the previous run."""
+        """Write the ids of the clusters, and the event of each cluster of the previous run."""
         before = Labeller.read(self.run, PREVIOUS)
         ids_before = before.ids.tolist()
         shared, scores = self._in_common(PREVIOUS)

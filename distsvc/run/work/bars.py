@@ -23,7 +23,7 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Start and end of each phase on the bar; other phases take a third of what is left to 0.65."""
+"""Start and end of each phase on the bar; others take a third of what is left up to 0.65."""
 
 
 class WholeBar(logging.Handler):

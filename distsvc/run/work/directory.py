@@ -247,7 +247,7 @@ def _content(arrays: dict[str, np.ndarray], key: str) -> Any:
 
 
 def _reason(error: BaseException) -> BaseException | None:
-    """Return the system's error behind an error; None if the bytes are wrong."""
+    """Return the operating system's error that caused an error; None if bytes are wrong."""
     following: BaseException | None = error
     while following is not None:
         if isinstance(following, MemoryError) or getattr(following, "errno", None):

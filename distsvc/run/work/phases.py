@@ -125,7 +125,7 @@ class Steps:
         return workers_of(self.client)
 
     def map(self, phase: Phase, n: int | None = None) -> Iterator[Result]:
-        """Do the missing numbers of a phase (all partitions, or below n); yield results in order.
+        """Run the unfinished tasks of a phase (all partitions, or below n); yield results in order.
 
         The work starts with the first `next`, and ends only if all results are read: use `do` if no
         results are needed. Errors as in `fan_out`; `LostWorkError` if a result is lost.
@@ -134,21 +134,21 @@ class Steps:
             yield self.run.load(phase.result(number))
 
     def do(self, phase: Phase, n: int | None = None) -> None:
-        """Do a phase without reading its results; errors as in `map`."""
+        """Run a phase without reading its results; errors as in `map`."""
         missing = self._missing(phase, list(self._numbers(phase, n)))
         if missing:
             named, where = truncated(list(map(str, missing)), 10), self.run.address
             raise TemporaryError(f"{phase.name}: {where} has lost results {named}; run again")
 
     def work_out(self, name: str, function: Work) -> Result:
-        """Do a step of the driver once; return its result as read from the directory."""
+        """Run a step of the driver once; return its result as read from the directory."""
         if not self.run.has(name):
             with self.progress.phase(name) as meter:
                 meter.rows = _checkpointed(self.run, name, function).rows
         return self.run.read(name)
 
     def _numbers(self, phase: Phase, n: int | None) -> Iterator[int]:
-        """Do the missing numbers of a phase; yield each number when all before it are done."""
+        """Run the unfinished tasks of a phase; yield each number once all up to it are done."""
         n = self.n_partitions if n is None else n
         missing = self._missing(phase, range(n))
         with self.progress.phase(phase.name) as meter:

@@ -202,7 +202,7 @@ def with_categories(
 
 
 def unknown_values(table: Table, X: np.ndarray) -> list[str]:
-    """Return a warning for each category that has 50 points more of new or rare values."""
+    """Return a warning for each category whose share of new or rare values rose by 50 points."""
     # Otherwise numbers in a column that was text would silently become one cluster.
     notes = []
     for feature, places in placed(table.features):

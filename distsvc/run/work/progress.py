@@ -75,7 +75,7 @@ class Meter:
         return self.rows / seconds if seconds > 0.0 else 0.0
 
     def _working(self) -> float:
-        """Return the seconds until the last task, less the longest compilation of a worker."""
+        """Return the seconds from start to last task, less the longest compilation of a worker."""
         return max(self.last - self.began - max(self._compile_s.values(), default=0.0), 0.0)
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:

@@ -181,7 +181,7 @@ def map_array(path: Path) -> np.ndarray:
             size = os.fstat(stream.fileno()).st_size
         array = np.lib.format.open_memmap(path, mode="r")
         if array.offset + array.nbytes != size:
-            raise ValueError("it is longer than its header says")
+            raise ValueError("bytes follow its array")
         return array
 
 

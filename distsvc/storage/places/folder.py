@@ -133,7 +133,7 @@ class Folder:
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
         """Yield a path for a new file; the file is stored if the body raises no error.
 
-        `again` is whether this process may read the file soon. Errors as in `arrays.writing`.
+        `again`: this process may read the file soon. Errors as in `arrays.writing`.
         """
         path = self.root / name
         arrays.make_folder(path.parent)
@@ -260,7 +260,7 @@ class Folder:
             lock.release()
 
     def refuse_links(self, names: Collection[str]) -> None:
-        """Raise `OutputPermissionError` if one of some folders in this one is a link."""
+        """Raise `OutputPermissionError` if a folder in this one, by its name, is a link."""
         for name in names:
             if (self.root / name).is_symlink():
                 raise OutputPermissionError(

@@ -90,7 +90,7 @@ class Location:
         return Location(self.fs, self.path, lake.around(lake.path), lake)
 
     def is_named(self, suffixes: Sequence[str]) -> bool:
-        """Return True if the name ends in one of some suffixes, in any case."""
+        """Return True if the name ends in one of the suffixes, in any case."""
         return self.path.lower().endswith(tuple(suffixes))
 
     def info(self) -> Info | None:

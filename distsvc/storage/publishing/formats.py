@@ -80,7 +80,7 @@ PUBLISHED_COLUMNS = (
 
 
 def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns of some names, in order, without the id; `ValueError` for unknown ones."""
+    """Return the columns with these names, in order, without the id; `ValueError` if unknown."""
     unknown = set(names) - {column.name for column in PUBLISHED_COLUMNS[1:]}
     if unknown:
         raise ValueError(f"not published: {', '.join(sorted(unknown))}")
@@ -200,7 +200,7 @@ class Group(Form):
 
 
 class ZarrLabels(ParquetLabels):
-    """Arrays in chunks of about a million rows, also of those with only fill values.
+    """Arrays in chunks of about a million rows; chunks of fill values are stored, too.
 
     The id's array is named ``row``; the attribute ``id`` of the group has the id's own name.
     """
@@ -235,9 +235,11 @@ class ZarrLabels(ParquetLabels):
                 first += rows
             for array, column in zip(arrays, pa.concat_tables(tables).columns, strict=True):
                 array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
-            for name in files.keys() - metadata:  # chunks, which need not stay in memory
+            for name in files.keys() - metadata:  # chunks are written and freed
                 written[name] = _put(store, name, files.pop(name))
-        for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):  # the group's last
+        for name in sorted(
+            metadata, key=lambda name: name == GROUP_METADATA
+        ):  # the group's metadata last
             written[name] = _put(store, name, files[name])
         return written
 

@@ -96,7 +96,7 @@ class Lineage:
         return LineageName(id=self.id, home=_relative(self.home, self.output))
 
     def claim(self, n_ids: int, least: int) -> int:
-        """Return the first of `n_ids` consecutive ids, from `least` on, without another answer."""
+        """Return the first of `n_ids` consecutive ids >= `least` that no other answer claims."""
 
         def claimed(record: Record) -> Record:
             own = record.claims.get(self.answer)

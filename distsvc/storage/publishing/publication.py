@@ -521,5 +521,5 @@ def collect(path: str, dry_run: bool = False) -> list[str]:
     with output.locked():
         removed = output.collect()
         if output.manifest() is not None:
-            output.finish()  # which a killed run may have left undone
+            output.finish()  # a killed run may have left this undone
         return removed

@@ -84,10 +84,10 @@ class OutputRuns:
 def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
     """Return the addresses of the outputs that stay, each with the reason.
 
-    These have one of the last `keep` published runs of every job or a begun run, have nothing but
-    candidates, or can't be read. They also have the previous runs and the references of the last
-    runs, of begun runs, and of candidates at outputs that stay. Earlier predecessors may be
-    removed; otherwise whole lineages would stay.
+    An output stays if it has a begun run or one of the last `keep` published runs of a job, has
+    nothing but candidates, or can't be read. It also stays if its run is the previous run or the
+    reference of such a run, or of a candidate at an output that stays. Earlier predecessors may
+    be removed; otherwise whole lineages would stay.
     """
     runs = [one.published for one in found if one.published]
     begun = [run for one in found for run in one.begun]
@@ -217,7 +217,7 @@ def _removed(
 
 
 def each_below(path: str, look: Callable[[Output], Found | None]) -> list[Found]:
-    """Return what `look` finds at the outputs below a folder, without None.
+    """Return the results of `look`, except None, for the outputs below a folder.
 
     Errors as in `check_folder`, and `InputNotFoundError` if nothing is found.
     """

@@ -60,7 +60,7 @@ StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer
 class LakeFile:
     """A file in the log of a Delta or Iceberg table."""
 
-    names: dict[str, str]  # names in the file of columns that the table names otherwise
+    names: dict[str, str]  # names in the file of renamed columns
     values: dict[str, str | None]  # constants, as text, of columns that the file lacks
     deleted: bool  # whether some rows are deleted
 

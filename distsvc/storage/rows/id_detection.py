@@ -85,7 +85,7 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
 
 
 def _enough_dates(name: str, values: np.ndarray) -> bool:
-    """Return True if different dates exclude chance: six of months (yyyymm), else two."""
+    """Return True if enough dates differ to exclude chance: six months (yyyymm), else two."""
     return len(np.unique(values)) >= (6 if _digits(float(np.median(values))) == 6 else 2)
 
 
@@ -105,7 +105,7 @@ def _have_check_digits(name: str, values: np.ndarray) -> bool:
 
 
 def _differ(name: str, values: np.ndarray) -> bool:
-    """Return True if values nearly all differ; large ones may have more ties, by float64."""
+    """Return True if nearly all values differ; above 2^53, where float64 rounds, more may tie."""
     n, ties = len(values), _ties(values)
     if ties == 0 or not _exact(values):
         return ties <= (1.0 - 0.9) * n

@@ -42,7 +42,7 @@ SPELLED = (
     rf"^\(?{_SIGN}{_BLANK}{_CURRENCY}{_BLANK}{_SIGN}"
     rf"{_DIGITS}{_BLANK}[%\x{{2030}}\p{{Sc}}]?{_SIGN}\)?$"
 )
-"""Numbers with a decimal comma, grouped digits, currency, percent, parentheses or a last sign."""
+"""Numbers with decimal comma, grouped digits, currency, percent, parentheses or trailing sign."""
 
 _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
@@ -151,7 +151,7 @@ def are_thousands(array: pa.Array) -> bool:
     """Return True if the points of texts such as 1.234 and 980 separate thousands.
 
     Then every point has three digits behind it, and all other values are whole numbers below 1000.
-    Final zeros, which decimals drop, show thousands; without any, 50 values with a point do.
+    The evidence is a final zero, which decimals would drop, or else 50 values with a point.
     """
     words = trimmed(array).drop_null()
     grouped = matches(words, _GROUP)

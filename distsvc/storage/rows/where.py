@@ -70,7 +70,7 @@ class Condition:
         return pc.fill_null(self._three_valued(columns), False)
 
     def may_match(self, known: Mapping[str, pa.Array]) -> bool:
-        """Return True if a row with some known values, the others null, may match."""
+        """Return True if a row with the `known` values may match; null is an unknown value."""
         return self._three_valued(known)[0].as_py() is not False
 
     def _three_valued(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:

@@ -59,7 +59,7 @@ class Files:
         ]
 
     def named(self, suffixes: Sequence[str]) -> Files:
-        """Return the files with one of some suffixes, in any case."""
+        """Return the files with one of the suffixes, in any case."""
         return self.only([n for n in self.infos if self.folder.join(n).is_named(suffixes)])
 
     def only(self, names: Collection[str]) -> Files:

@@ -225,7 +225,7 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
 
 
 def read_blocks(table: Table, span: Span) -> Iterator[Block]:
-    """Yield the rows of a span in order, in blocks of at most `span.block_rows` of them.
+    """Yield the rows of a span in order, in blocks of at most `span.block_rows` rows.
 
     Rows that ``where`` drops make a block shorter; empty blocks are left out. Memory is one block,
     and the rows that the format decodes in one go. `DataError` if the data is damaged or

@@ -30,7 +30,7 @@ SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Pa
 
 
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
-    """Return the format of some locations, and all their files; errors as in `find_source`."""
+    """Return the format of all locations, and their files; errors as in `find_source`."""
     each = [find_source(location, ready) for location in locations]
     for source, found in each:
         if len(each) > 1 and not source.joins:

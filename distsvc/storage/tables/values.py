@@ -63,7 +63,7 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
 class ValueCounts:
     """Counts of the values, as text and without null, of columns of a table.
 
-    Values that are too long for a category are truncated in the columns in `cut`, else errors.
+    Values that are too long for a category are truncated in columns of `cut`; others are errors.
     """
 
     def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):

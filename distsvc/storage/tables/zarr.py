@@ -55,7 +55,7 @@ _Arrays = dict[str, Any]
 
 
 def _store_versions(place: Location) -> Versions:
-    """Return a version of each metadata file, and one, named ``<array>/*``, for an array's chunks.
+    """Return the version of each metadata file, and of each array's chunks as ``<array>/*``.
 
     If a server does not list its files, only the root's metadata have versions.
     """

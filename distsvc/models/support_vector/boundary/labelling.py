@@ -190,7 +190,7 @@ class Boundary:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of B_eps, sampled or not."""
+        """Number of rows of B_eps, of which the sample may be a part."""
         return int(self.counts.sum())
 
     def check(self, epsilon: float) -> None:

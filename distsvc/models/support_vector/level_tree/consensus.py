@@ -49,8 +49,8 @@ EVEN_STANDING, STEEPNESS = 0.45, 2.6
 of the score in the odds. Tuned on halves of labelled sets."""
 
 EVEN_RATIO, STEEPNESS_OF_ONE = 0.5, 1.5
-"""Ratio of the best score to its minimum at which another sample gives one cluster, too, with
-probability 1/2, and the power of that ratio in the odds."""
+"""Ratio of the best score to its minimum at which another sample also gives one cluster with
+probability 1/2, and the exponent of the ratio in the odds."""
 
 EVEN, PREFERRED = 0.5, 0.9
 """Conditions to replace the previous answer: minimum probability that another sample has the

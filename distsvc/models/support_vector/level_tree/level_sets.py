@@ -33,8 +33,8 @@ NEARLY = 0.8
 """Minimum score of the second answer, relative to the winner's, to be in the report."""
 
 FAR_APART = 0.14
-"""Maximum share of pilot rows whose vote differs from the nearest support vector's cluster. Above
-it a note says that clusters have no clear borders."""
+"""Maximum share of pilot rows with another label than their nearest support vector. Above it, a
+note reports unclear borders."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class LevelSets:
 
     @cached_property
     def unclear(self) -> float:
-        """Share of the pilot whose nearest support vector has another label than the vote."""
+        """Share of pilot rows with another label than their nearest support vector."""
         tree, rows = self.tree, self.rows(self.pilot)
         nearest = Nearest(np.ascontiguousarray(tree.S.T))(rows)
         vote = Voter(tree.S, tree.a, tree.gamma, self.part).labels(rows)

@@ -133,7 +133,7 @@ class LevelTree:
         return kernels.forest_parts(len(self.heights), self.edges, joined)
 
     def voter(self, kept: np.ndarray) -> Voter:
-        """Return the voter whose labels are the parts of the `kept` branches."""
+        """Return the voter between the parts of the `kept` branches (b,) bool."""
         return Voter(self.S, self.a, self.gamma, self.parts(kept))
 
     def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:

@@ -51,7 +51,7 @@ class Patience:
     """Seconds for which the driver waits for a cluster."""
 
     answer: float = 5.0
-    """Seconds between two checks of the workers; also the timeout of an answer and of closing."""
+    """Seconds between checks of the workers; also the timeout of their answers and of closing."""
 
     contact: float = 30.0
     """Timeout of a connection in seconds; also the time without a heartbeat until a message."""
@@ -73,7 +73,7 @@ WORKER_BYTES = 2**27
 class Workers:
     """Threads and memory limit (bytes, 0 for no limit) of each worker.
 
-    Without workers, the driver does the tasks. `here` means that the driver started the workers.
+    Without workers, the driver runs the tasks. `here`: the driver started the workers.
     """
 
     each: tuple[tuple[int, int], ...]
@@ -160,7 +160,7 @@ def _cores() -> int:
 
 
 def driver_threads() -> int:
-    """Return the number of threads for steps of the driver, whose workers mostly wait meanwhile."""
+    """Return the number of threads for the driver's steps, during which workers mostly wait."""
     # At most 8, since some steps need memory for each thread.
     affinity = getattr(os, "sched_getaffinity", None)
     return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 8)

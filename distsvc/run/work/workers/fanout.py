@@ -164,7 +164,7 @@ def _on_worker(
     expected: Versions | None,
     compares_paths: bool = False,
 ) -> tuple[list[TaskOutcome], float]:
-    """Do a group of numbers; return their outcomes and the duration in seconds."""
+    """Run the tasks of a group of numbers; return their outcomes and the duration in seconds."""
     from distributed import get_worker
 
     address, began = get_worker().address, time.perf_counter()
@@ -250,7 +250,7 @@ class WorkerWatch:
         return sum(of["nthreads"] for of in self._workers(CLUSTER_PATIENCE.work).values())
 
     def next_of(self, done: SimpleQueue[Future]) -> Future:
-        """Return the next item of a queue, and call `look` while waiting."""
+        """Return the next item of a queue; call `look` while waiting."""
         while True:
             self.look()
             with suppress(Empty):
@@ -277,7 +277,7 @@ class WorkerWatch:
             matter = _idle_reason(workers)
         idle = time.monotonic() - self._last_running
         if idle > CLUSTER_PATIENCE.work:
-            raise TemporaryError(f"{self._meter.name}: for {idle:.0f} s, {matter}")
+            raise TemporaryError(f"{self._meter.name}: no work for {idle:.0f} s: {matter}")
         self._next_look = time.monotonic() + CLUSTER_PATIENCE.answer
 
     def _workers(self, seconds: float) -> States:

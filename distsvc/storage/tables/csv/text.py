@@ -126,7 +126,7 @@ def head_of(file: Location) -> Head:
 def _separator(text: bytes) -> str:
     """Return the separator by which most lines have as many fields as the header.
 
-    Of several, it is the one that leaves the most numbers, because a comma may be a decimal comma.
+    If several do, the most fields are numbers: a comma may also be a decimal comma.
     """
     lines = text.decode(errors="replace").splitlines(keepends=True)
     if len(text) >= HEAD_BYTES and len(lines) > 1:

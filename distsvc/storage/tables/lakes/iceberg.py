@@ -162,7 +162,7 @@ def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.S
 
 
 def _identities(spec: PartitionSpec, schema: Schema) -> dict[int, str]:
-    """Return the columns whose own values are partition keys, by position among the keys."""
+    """Return the columns whose values are partition keys unchanged, by position in the keys."""
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}
@@ -196,7 +196,7 @@ def _deleted_rows(
 
 
 def _positions(io: FileIO, shown: str, file: IcebergFile) -> dict[str, np.ndarray]:
-    """Return the positions in a file of deletes, by data file."""
+    """Return the positions of deleted rows in a file of deletes, by data file."""
     if _format(file) != "PARQUET":
         raise DataError(
             f"{shown} has deleted rows listed in {_format(file)} files, expected Parquet; rewrite "

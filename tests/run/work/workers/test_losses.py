@@ -70,7 +70,7 @@ def watch_of(answers):
     ],
 )
 def test_a_run_ends_if_no_worker_runs(answer, matter):
-    with pytest.raises(TemporaryError, match=rf"^label: for \d+ s, {matter}"):
+    with pytest.raises(TemporaryError, match=rf"^label: no work for \d+ s: {matter}"):
         watch_of([answer]).next_of(SimpleQueue())
 
 
