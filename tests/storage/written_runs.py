@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
+from distsvc.errors import DistsvcError
 from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.publishing.manifest import FORMAT, Manifest
 from distsvc.storage.publishing.publication import Output
@@ -20,6 +22,23 @@ class Crash(BaseException):
 
 def digest_of(mark: str) -> str:
     return hashlib.sha256(mark.encode()).hexdigest()
+
+
+def errors_of_lock(out, job="job", overwrite=False) -> list[DistsvcError]:
+    """Return the errors, at most one, of another thread that locks the output."""
+    errors = []
+
+    def hold() -> None:
+        try:
+            with Output(out).locked(job, overwrite):
+                pass
+        except DistsvcError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    thread.join()
+    return errors
 
 
 def write_run(output: Output, run_id: str, mark: str) -> Manifest:

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from distsvc.errors import (
-    DistsvcError,
     InputNotFoundError,
     JobFileError,
     OutputPermissionError,
@@ -23,7 +22,7 @@ from distsvc.storage.places.folder import ChangedError
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.publication import Output, collect
 from tests.s3_server import BUCKET, Trouble, content, keys, reached, s3_server, troubled
-from tests.storage.written_runs import digest_of, name_of, work_of, write_run
+from tests.storage.written_runs import digest_of, errors_of_lock, name_of, work_of, write_run
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -279,33 +278,16 @@ def elsewhere(request, monkeypatch):
     return moved
 
 
-def second(place, **options):
-    """Return the error of another thread that locks the output, in a list; empty without one."""
-    errors = []
-
-    def hold():
-        try:
-            with Output(place.address).locked("job", **options):
-                pass
-        except DistsvcError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    thread.join()
-    return errors
-
-
 def test_a_holder_on_another_machine_is_respected_while_it_lives(place, elsewhere, monkeypatch):
     """On another machine there is no lock, but the record is renewed."""
     if hasattr(place, "root"):
         pytest.skip("in one process, the lock of a folder is found first")
     with Output(place.address).locked("job"):
         elsewhere()
-        [error] = second(place)
+        [error] = errors_of_lock(place.address)
         assert type(error) is TemporaryError
         assert "another run is writing to" in str(error)
-    assert second(place) == []
+    assert errors_of_lock(place.address) == []
 
 
 def test_nothing_is_collected_of_a_run_that_lives_elsewhere(place, elsewhere, monkeypatch):

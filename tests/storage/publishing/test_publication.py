@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import stat
-import threading
 from contextlib import suppress
 
 import pytest
@@ -25,6 +24,7 @@ from tests.storage.written_runs import (
     check_tidy,
     crashing,
     digest_of,
+    errors_of_lock,
     name_of,
     names,
     run,
@@ -281,19 +281,8 @@ def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
 
 def refused(out, job="", overwrite=False):
     """Return the error of another thread that locks the output."""
-    errors = []
-
-    def second():
-        try:
-            with Output(out).locked(job, overwrite):
-                pass
-        except DistsvcError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    thread.join()
-    return errors[0]
+    [error] = errors_of_lock(out, job, overwrite)
+    return error
 
 
 def test_a_second_run_gets_the_name_of_the_holder(tmp_path):
