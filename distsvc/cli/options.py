@@ -31,7 +31,7 @@ class WordOf(click.Choice[str]):
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The words, once they are needed."""
+        """The allowed words, read at the first use."""
         from distsvc.job.file import known_keys
 
         return known_keys()[self.key]

@@ -402,7 +402,7 @@ Shares = Annotated[tuple[Share, ...], _TWO, AfterValidator(_rising)]
 
 
 class RangeCheck(_Check):
-    """A check with a least and a largest number."""
+    """A check with a minimum and a maximum."""
 
     limit: Counts | None
     warn: Counts | None = None

@@ -41,7 +41,7 @@ class BackfilledDay(NamedTuple):
     words: str  # the result, or the reason
     exit_code: int = 0  # 0 if the next day may follow
     held: str | None = None  # the run that a check held back
-    fresh: bool = False  # whether only ``--fresh`` starts an interrupted run over
+    fresh: bool = False  # whether an interrupted run needs ``--fresh``
 
     def line(self) -> str:
         """Return the day as a line for people."""

@@ -67,7 +67,7 @@ class DePDDP(TreeBaseline):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row, 0 the largest. Equal to ``predict(X)``.
     probabilities_ : ndarray of shape (n,), float32
-        Share of its own cluster in every row. A row near a hyperplane has shares of both sides.
+        Share of each row's own cluster. A row near a hyperplane has shares on both sides.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus the distance of every row to the nearest hyperplane on its path: high near another
         cluster. No row counts as outside, however far it is from all others.

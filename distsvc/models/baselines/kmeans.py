@@ -41,7 +41,7 @@ class KMeans(CentreBaseline):
     labels_ : ndarray of shape (n,), int32
         The cluster of the nearest centre, 0 the largest.
     probabilities_ : ndarray of shape (n,), float32
-        Share of its own cluster in every row: 1 / r^4 over its sum for all clusters, with r the
+        Share of each row's own cluster: 1 / r^4 divided by its sum over all clusters, with r the
         distance to a centre.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus the distance of every row to the nearest hyperplane midway to another centre: high

@@ -199,7 +199,7 @@ def explained_share(rows: np.ndarray) -> float:
 
 
 def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
-    """Return the statistic of Kruskal and Wallis by its maximum for x (m,), adjusted for chance."""
+    """Return Kruskal and Wallis' statistic of x (m,) over its maximum, adjusted for chance."""
     r = ranks(x)
     r = r - r.mean()
     total = float(r @ r)
@@ -245,7 +245,7 @@ class SeparatingColumn:
             self.clause.replace("they", "the clusters", 1) if self.separates_all else self.clause
         )
         note = f"{words[0].upper()}{words[1:]}"
-        # A gap between numbers is evidence of clusters, and several levels may be one together.
+        # A gap between numbers is evidence of clusters, and so may be several categories together.
         if self.is_removable:
             return f"{note}. To ignore it: {shlex.join(['--exclude', self.column])}"
         if self.may_be_code:

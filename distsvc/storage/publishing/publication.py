@@ -326,7 +326,7 @@ class Output:
     def rewritten(
         self, manifest: Manifest, contents: Mapping[str, str | bytes]
     ) -> Iterator[Manifest]:
-        """Yield a manifest with new contents of files, which are removed if it is not published.
+        """Yield a manifest with new contents of files; remove them if it is not published.
 
         A file that the manifest does not list is added. Errors as in `file`.
         """

@@ -157,7 +157,7 @@ def test_text_of_two_values_can_be_binary(tmp_path, name):
         ({"agee": "ignore"}, "columns.agee = 'ignore': .* has no column 'agee'"),
         ({"age": "counts"}, "columns.age must be 'continuous', .* found 'counts'"),
         ({"age": {"kind": "binary", "scale": "log"}}, "columns.age: expected no scale"),
-        ({"age": {"kind": "ordinal", "scale": "log"}}, "only the kinds .* zero-inflated have a scale"),
+        ({"age": {"kind": "ordinal", "scale": "log"}}, "kinds .* zero-inflated have a scale"),
         ({"age": {"kind": "count", "scal": "log"}}, "key 'columns.age.scal'; did you mean 'scale'"),
     ],
 )
@@ -172,7 +172,7 @@ def test_kinds_that_do_not_fit_are_refused(tmp_path, kinds, words):
         ({"input": {"exclude": ["a"], "columns": ["a"]}}, "input.exclude leaves out all of its"),
         ({"preprocess": {"log": ["a"]}, "columns": {"a": "ignore"}}, "which preprocess.log uses"),
         ({"input": {"exclude": ["a"]}, "columns": {"a": "count"}}, "which columns.a uses"),
-        ({"input": {"label": "a"}, "columns": {"a": "count"}}, "names 'a', which input.label leaves out"),
+        ({"input": {"label": "a"}, "columns": {"a": "count"}}, "'a', which input.label leaves out"),
         ({"input": {"columns": ["b"]}, "columns": {"a": "count"}}, "not among input.columns"),
     ],
 )
