@@ -107,9 +107,8 @@ def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
     """Set the first n of farthest (ROWS_AT_ONCE,) to the wanted[t]-th lowest of every column t.
 
     A bisection ends early at a bound with exactly wanted[t] elements up to it; the bound is then
-    the result. All columns are searched together. counts (ROWS_AT_ONCE,) are set to the number of
-    elements below `farthest`. Loops run over the variable n: LLVM unrolls loops of a constant
-    length to scalar code.
+    the result. All columns are searched together; counts (ROWS_AT_ONCE,) is overwritten. Loops run
+    over the variable n: LLVM unrolls loops of a constant length to scalar code.
     """
     low, high = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     limits, active = np.empty(ROWS_AT_ONCE, np.int32), np.int32(0)
@@ -129,8 +128,7 @@ def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
             low[t] = high[t] if counts[t] == wanted[t] else low[t]
             active |= np.int32(low[t] < high[t])
     for t in range(n):
-        farthest[t], limits[t] = high[t], np.int32(high[t] - np.int32(1))
-    count_up_to(squares, limits, counts)
+        farthest[t] = high[t]
 
 
 @kernel
@@ -214,7 +212,7 @@ def log_nearness(X, P, k, least, out):
     squares = np.empty((m, ROWS_AT_ONCE), np.int16)  # half of a first-level cache
     lowest, highest = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     farthest, wanted = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
-    counts = np.empty(ROWS_AT_ONCE, np.int32)
+    counts = np.empty((PARTIAL_SUMS, ROWS_AT_ONCE), np.int32)
     sums = np.empty((PARTIAL_SUMS, ROWS_AT_ONCE), np.float32)
     for first in range(0, n, ROWS_AT_ONCE):
         n_rows = min(ROWS_AT_ONCE, n - first)
@@ -224,14 +222,14 @@ def log_nearness(X, P, k, least, out):
         column_squares(rows, points, squares, lowest, highest)
         for t in range(n_rows):
             wanted[t] = np.int32(k + np.int32(lowest[t] == 0))
-        _set_farthest(squares, lowest, highest, wanted, n_rows, counts, farthest)
+        _set_farthest(squares, lowest, highest, wanted, n_rows, counts[0], farthest)
         for a in range(PARTIAL_SUMS):
-            sum_below(squares, farthest, a, m, PARTIAL_SUMS, sums[a])
+            sum_below(squares, farthest, a, m, PARTIAL_SUMS, sums[a], counts[a])
         for r in range(n_rows):
-            others = np.int32(wanted[r] - counts[r])  # neighbours as far as the k-th
-            far = np.float32(others) * np.int32(farthest[r] << np.int32(16)).view(np.float32)
-            nearer = np.float32(0.0)
+            others, nearer = wanted[r], np.float32(0.0)  # others: neighbours as far as the k-th
             for a in range(PARTIAL_SUMS):
+                others -= counts[a, r]
                 nearer += sums[a, r]
+            far = np.float32(others) * np.int32(farthest[r] << np.int32(16)).view(np.float32)
             mean = np.float64(max((nearer + far) / np.float32(k), least))
             out[first + r] = -0.5 * np.log(mean)
