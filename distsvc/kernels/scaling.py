@@ -244,12 +244,21 @@ def count_between(X, edges, counts):
     X (n, d) float64; edges (d, b) float64, rows never decreasing; counts (d, b + 2) int64. Bin j
     has the values at or above exactly j of the edges, and the last bin the missing ones (NaN).
     """
-    n, d = X.shape
-    b = edges.shape[1]
-    for i in range(n):
+    (n, d), b = X.shape, edges.shape[1]
+    column = np.empty(MAX_CHUNK_ROWS)
+    for first in range(0, n, MAX_CHUNK_ROWS):
+        m = min(MAX_CHUNK_ROWS, n - first)
         for k in range(d):
-            x = X[i, k]
-            at = 0
+            missing = 0
+            for i in range(m):
+                column[i] = X[first + i, k]
+                missing += np.isnan(column[i])
+            counts[k, b + 1] += missing
+            above = m - missing
             for j in range(b):
-                at += x >= edges[k, j]
-            counts[k, b + 1 if np.isnan(x) else at] += 1
+                beyond, edge = 0, edges[k, j]
+                for i in range(m):
+                    beyond += column[i] >= edge
+                counts[k, j] += above - beyond
+                above = beyond
+            counts[k, b] += above
