@@ -390,15 +390,21 @@ class LimitCheck(_Check):
     warn: Share | None = None
 
 
-def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
-    if limits[0] > limits[1]:
-        raise ValueError(f"must be a minimum and a maximum, found {list(limits)}")
+def _two(limits: Any) -> Any:
+    if not isinstance(limits, (list, tuple)) or len(limits) != 2:
+        raise ValueError(f"must be [minimum, maximum], found {limits!r}")
     return limits
 
 
-_TWO = Field(strict=False, min_length=2, max_length=2)
-Counts = Annotated[tuple[Count, ...], _TWO, AfterValidator(_rising)]
-Shares = Annotated[tuple[Share, ...], _TWO, AfterValidator(_rising)]
+def _rising(limits: tuple[float, float]) -> tuple[float, float]:
+    if limits[0] > limits[1]:
+        raise ValueError(f"must be [minimum, maximum], found {list(limits)}")
+    return limits
+
+
+_LOOSE, _PAIR = Field(strict=False), BeforeValidator(_two)
+Counts = Annotated[tuple[Count, Count], _LOOSE, _PAIR, AfterValidator(_rising)]
+Shares = Annotated[tuple[Share, Share], _LOOSE, _PAIR, AfterValidator(_rising)]
 
 
 class RangeCheck(_Check):

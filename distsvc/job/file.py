@@ -45,6 +45,7 @@ PLAIN_TYPES = {
     "a valid number": "a number",
     "a valid boolean": "true or false",
     "a valid string": "text",
+    "a valid dictionary": "a section",
 }
 """Words for the types that pydantic's messages name."""
 

@@ -218,15 +218,15 @@ WRONG = {
     "continuity.reference": [NO_TEXT],
     **{f"checks.{name}": LIMITS for name in ChecksConfig.model_fields},
     "checks.clusters": [
-        ([9, 2], "must be a minimum and a maximum, found [9, 2]"),
+        ([9, 2], "must be [minimum, maximum], found [9, 2]"),
         ([-1, 2], "must be greater than or equal to 0, found -1"),
-        ([1], "must have at least 2 items after validation, not 1, found [1]"),
+        ([1], "must be [minimum, maximum], found [1]"),
         ([1, 2, 3], "must have at most 2 items after validation, not 3"),
         (3, "must be a list, found 3"),
         ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
     ],
     "checks.rows_against_last": [
-        ([2.0, 0.5], "must be a minimum and a maximum, found [2.0, 0.5]"),
+        ([2.0, 0.5], "must be [minimum, maximum], found [2.0, 0.5]"),
         ({"limit": [0.5, 2.0], "nights": 0}, "must be greater than or equal to 1, found 0"),
     ],
     "input.path": [NO_TEXT, EMPTY],
