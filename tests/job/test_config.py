@@ -221,8 +221,8 @@ WRONG = {
         ([9, 2], "must be [minimum, maximum], found [9, 2]"),
         ([-1, 2], "must be greater than or equal to 0, found -1"),
         ([1], "must be [minimum, maximum], found [1]"),
-        ([1, 2, 3], "must have at most 2 items after validation, not 3"),
-        (3, "must be a list, found 3"),
+        ([1, 2, 3], "must be [minimum, maximum], found"),
+        (3, "must be [minimum, maximum], found 3"),
         ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
     ],
     "checks.rows_against_last": [
