@@ -196,7 +196,7 @@ class ClusterContents(Tally):
         for counted in self.features:
             self._count(counted, block.X, labels)
         absent = np.isnan(block.X)
-        for j in np.flatnonzero(absent.any(axis=0)):
+        for j in np.flatnonzero(absent.any(axis=0)) if absent.any() else ():
             self.missing[:, j] += np.bincount(labels[absent[:, j]], minlength=len(self.missing))
         if block.compared is None:
             return {}
