@@ -181,13 +181,15 @@ def set_posteriors(
             tops[t] = logs[t] if c == 0 or logs[t] > tops[t] else tops[t]
     totals[:] = 0.0
     for c in range(constants.shape[0]):
+        shares = posteriors[c]
         for t in range(n):
-            posteriors[c, t] = exponential(posteriors[c, t] - tops[t])
+            shares[t] = exponential(shares[t] - tops[t])
         for t in range(n):
-            totals[t] += posteriors[c, t]
+            totals[t] += shares[t]
     for c in range(constants.shape[0]):
+        shares = posteriors[c]
         for t in range(n):
-            posteriors[c, t] /= totals[t]
+            shares[t] /= totals[t]
 
 
 @inlined
@@ -201,21 +203,34 @@ def with_missing_levels(table, missing):
     return wide
 
 
+@unchecked
+def _set_best(sums, n, best, highest):
+    """Set best (T,) int32 to the clusters with the highest sums (k, T) of n rows, as float32."""
+    for c in range(sums.shape[0]):
+        own = sums[c]
+        for t in range(n):
+            share = np.float32(own[t])
+            better = c == 0 or share > highest[t]
+            best[t] = np.int32(c) if better else best[t]
+            highest[t] = share if better else highest[t]
+
+
 @kernel
 def label_rows(
     Z, numbers, levels, order, starts, present, log_weights, means, covariances, log_chances,
-    expected, first_level, n_levels, cluster, shares, densities,
+    expected, first_level, n_levels, cluster, labels, shares, densities,
 ):  # fmt: skip
-    """Compute shares of clusters (n, k) float32 and log densities (n, 2) of prepared rows.
+    """Compute labels, shares of clusters (n, k) float32 and log densities (n, 2) of prepared rows.
 
     Z (n, D) float32 are the rows. `numbers` (p,) and `levels` (q,) are the indices of its columns
     of numbers and of levels. NaN, and levels below 0 or beyond n_levels (q,), are missing. Rows
     order[starts[g]:starts[g + 1]] have the same numbers missing. Component c belongs to cluster[c].
-    A cluster's share is the sum of its components' posteriors.
+    A cluster's share is the sum of its components' posteriors. labels (n,) int32 are the clusters
+    with the highest shares, the first among equal ones. Results whose array is empty are skipped.
 
     densities[:, 0] is the log density of the known values. densities[:, 1] also counts missing
-    values, by their expected log density in each component; expected (K, q) is that of levels. If
-    `densities` is empty, only shares are computed. Other arguments are as in `expectation`.
+    values, by their expected log density in each component; expected (K, q) is that of levels.
+    Other arguments are as in `expectation`.
     """
     (k, p), q, n_clusters = means.shape, levels.shape[0], shares.shape[1]
     stride, width = p if covariances.shape[1] == p and p > 1 else 0, log_chances.shape[1]
@@ -226,6 +241,7 @@ def label_rows(
     values, places = np.zeros((p, ROWS_AT_ONCE)), np.empty((q, ROWS_AT_ONCE), np.uint32)
     tops, totals = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
     posteriors, sums = np.empty((k, ROWS_AT_ONCE)), np.empty((n_clusters, ROWS_AT_ONCE))
+    best, highest = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.float32)
     set_factors(covariances, means, log_weights, np.arange(p), factors, centres, complete)
     for g in range(starts.shape[0] - 1):
         o = set_factors(covariances, means, log_weights, present[g], factors, centres, constants)
@@ -249,11 +265,17 @@ def label_rows(
             )  # fmt: skip
             sums[:] = 0.0
             for c in range(k):
+                own, added = sums[cluster[c]], posteriors[c]
                 for t in range(rows.shape[0]):
-                    sums[cluster[c], t] += posteriors[c, t]
-            for t in range(rows.shape[0]):
-                for c in range(n_clusters):
-                    shares[rows[t], c] = sums[c, t]
+                    own[t] += added[t]
+            if labels.shape[0] > 0:
+                _set_best(sums, rows.shape[0], best, highest)
+                for t in range(rows.shape[0]):
+                    labels[rows[t]] = best[t]
+            if shares.shape[0] > 0:
+                for t in range(rows.shape[0]):
+                    for c in range(n_clusters):
+                        shares[rows[t], c] = sums[c, t]
             if densities.shape[0] == 0:
                 continue
             for t in range(rows.shape[0]):

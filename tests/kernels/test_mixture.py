@@ -195,6 +195,16 @@ def test_shares_of_clusters_are_sums_of_their_components(full):
     assert joined[:, 1] == pytest.approx(posterior[:, 0] + posterior[:, 2], abs=1e-6)
 
 
+def test_labels_are_the_first_clusters_with_the_highest_shares():
+    rows, mixture = rows_of(200), mixture_of()
+    fields = ("weights", "means", "covariances", "chances")
+    twins = replace(mixture, **{name: getattr(mixture, name)[[0, 1, 1]] for name in fields})
+    labeller, Z = labelled(twins, rows, flags=True)
+    labels = labeller.labels(Z)
+    assert labels.tolist() == labeller.shares(Z).argmax(axis=1).tolist()
+    assert set(labels.tolist()) == {0, 1}
+
+
 def maximised(rows, mixture, prior):
     """The step M of EM in NumPy, for full and diagonal covariances."""
     sums, (k, p) = mixture.expectation(rows), mixture.means.shape

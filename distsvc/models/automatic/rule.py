@@ -65,7 +65,7 @@ class MixtureRule(OfMixture, Scored, Rule):
         return int(self.cluster.max()) + 1
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        return self.shares(Z).argmax(axis=1).astype(np.int32)
+        return self._labeller.labels(Z)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""

@@ -31,7 +31,11 @@ class MixtureLabeller:
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""
-        return self._labelled(Z, np.empty((0, 2)))
+        return self._labelled(Z, 0, len(Z), 0)[1]
+
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the clusters (n,) int32 with the highest shares; the first of equal ones."""
+        return self._labelled(Z, len(Z), 0, 0)[0]
 
     def __call__(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return `shares` and log densities (n, 2) float64 of prepared rows Z (n, D).
@@ -39,17 +43,20 @@ class MixtureLabeller:
         The first density leaves missing values out. The second counts them by their expected log
         density, so that rows with and without missing values are comparable.
         """
-        densities = np.empty((len(Z), 2))
-        return self._labelled(Z, densities), densities
+        return self._labelled(Z, 0, len(Z), len(Z))[1:]
 
-    def _labelled(self, Z: np.ndarray, densities: np.ndarray) -> np.ndarray:
+    def _labelled(
+        self, Z: np.ndarray, n_labels: int, n_shares: int, n_densities: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels, shares and densities of `label_rows`; each has n rows or none."""
         own, Z = self.mixture, np.ascontiguousarray(Z, np.float32)
         is_known = Z[:, self.absent] == 0.0 if self.absent.size else ~np.isnan(Z[:, self.numbers])
         order, starts, present, _ = Patterns.of(is_known)
-        shares = np.empty((len(Z), int(self.cluster.max()) + 1), np.float32)
+        labels, densities = np.empty(n_labels, np.int32), np.empty((n_densities, 2))
+        shares = np.empty((n_shares, int(self.cluster.max()) + 1), np.float32)
         label_rows(
             Z, self.numbers, self.levels, order, starts, present, np.log(own.weights), own.means,
             own.covariances, np.log(own.chances), own.expected_log_chances, own.first_level,
-            own.n_levels, self.cluster, shares, densities,
+            own.n_levels, self.cluster, labels, shares, densities,
         )  # fmt: skip
-        return shares
+        return labels, shares, densities
