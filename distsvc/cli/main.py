@@ -210,7 +210,8 @@ def predict(
             start=taken(Start, options),
             progress=progress,
         )
-    done = f"{manifest.rows:,} rows labelled in {output_path}/labels"
+    rows = f"{manifest.rows:,} row{'' if manifest.rows == 1 else 's'}"
+    done = f"{rows} labelled in {output_path}/labels"
     say(done, as_json=as_json and manifest.dumped())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,15 @@ MAX_LEVEL_LENGTH = 256
 
 BUCKET = "other"
 """Name of the bucket for all other values of a category."""
+
+
+_INTEGER_OR_BOOLEAN = re.compile(r"[+-]?\d+|true|false")
+"""Texts of integers and booleans among the values of a category."""
+
+
+def are_words(known: Sequence[str]) -> bool:
+    """Return True if no known value of a category is the text of an integer or a boolean."""
+    return bool(known) and not any(_INTEGER_OR_BOOLEAN.fullmatch(one) for one in known)
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
@@ -126,10 +136,12 @@ def mixed_rows(
         of = levels[k] if levels is not None else None
         is_text = _is_text(column.type)
         if isinstance(of, Levels) or (levels is None and is_text):
-            if not (is_text or pa.types.is_null(column.type) or pa.types.is_integer(column.type)):
-                raise UnusableRowsError(
-                    f"X: column {shown} is {column.type}, expected a category, as in fit"
-                )
+            if pa.types.is_floating(column.type) and np.isnan(numbers(column)).all():
+                column = pa.nulls(len(column), pa.string())  # pandas stores missing texts as NaN
+            kind = column.type
+            is_level = pa.types.is_integer(kind) and not (of and are_words(of.known))
+            if not (is_level or _is_text(kind) or pa.types.is_null(kind)):
+                raise UnusableRowsError(f"X: column {shown} is {kind}, expected text, as in fit")
             words = texts_of(column) if is_text else column.cast(pa.string())
             of = of or Levels.of(words)
             rows[:, k] = of.codes(words)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.given import rows_of
+from distsvc.inputs.given import numbers, rows_of
 from distsvc.inputs.rows import Input, Reading, RowValues, UserData, not_rows_error
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
@@ -24,15 +24,16 @@ from distsvc.storage.publishing.formats import published_columns
 from distsvc.storage.rows.blocks import Block, fill, plain_values
 from distsvc.storage.rows.columns import plain_type, truncated
 from distsvc.storage.rows.features import (
+    Category,
     Feature,
     Numeric,
+    TextNumber,
     Time,
     UnusableValueError,
     Vector,
     names_of,
-    without_sentinels,
 )
-from distsvc.storage.rows.numeric_text import is_text
+from distsvc.storage.rows.numeric_text import are_numbers, is_text
 from distsvc.storage.rows.usable import select_rows, usable_rows
 
 UNLABELLED = -1
@@ -350,7 +351,7 @@ def feature_matrix(
             )
         arrays = [_plain(piece.column(feature.column), feature) for feature in features]
     X = np.empty((len(piece), len(names_of(features))))
-    fill(X, features, [without_sentinels(array, missing_values) for array in arrays])
+    fill(X, features, arrays, missing_values)
     return X
 
 
@@ -378,6 +379,11 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     kind = plain_type(array.type)
     if pa.types.is_null(kind):
         return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
+    if isinstance(feature, Numeric) and is_text(kind) and are_numbers(plain_values(array)):
+        return pa.array(TextNumber(column=feature.column).values(plain_values(array)))
+    is_float = isinstance(feature, Category) and pa.types.is_floating(kind)
+    if is_float and np.isnan(numbers(plain_values(array))).all():
+        return pa.nulls(len(array), pa.string())  # pandas stores missing texts as NaN
     if not feature.takes(kind):
         shown = "text" if is_text(kind) else str(kind)
         of_time = is_text(kind) and isinstance(feature, Time)

@@ -100,6 +100,10 @@ def test_levels_of_the_fit_are_kept():
     np.testing.assert_array_equal(codes, [1, np.nan])
     missing = mixed_rows(pd.DataFrame({"k": [None, None]}), certain.levels).rows
     assert np.isnan(missing).all()
+    missing = mixed_rows(pd.DataFrame({"k": [np.nan, np.nan]}), certain.levels).rows
+    assert np.isnan(missing).all()
+    ports = mixed_rows(pd.DataFrame({"k": ["80", "443"] * 20})).levels
+    np.testing.assert_array_equal(mixed_rows(pd.DataFrame({"k": [80]}), ports).rows, [[1.0]])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,8 @@ def test_levels_of_the_fit_are_kept():
             "column 'a' has the type times",
         ),
         (pd.DataFrame({"a": ["x"]}), [None], "column 'a' holds text, expected numbers, as in fit"),
-        (pd.DataFrame({"a": [0.5]}), [Levels(("x",), False)], "is double, expected a category"),
+        (pd.DataFrame({"a": [0.5]}), [Levels(("x",), False)], "is double, expected text"),
+        (pd.DataFrame({"a": [1]}), [Levels(("x",), False)], "is int64, expected text"),
         (pd.DataFrame({"a": [0.5]}), [None, None], "has 1 columns, expected 2"),
         (pd.DataFrame({"a": []}), None, "X has no rows"),
         (np.zeros(3), None, "Expected 2D array|expected chunks|expected rows"),

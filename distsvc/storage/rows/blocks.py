@@ -19,9 +19,11 @@ from distsvc.job.config import ColumnKind
 from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.rows.features import (
     Feature,
+    TextNumber,
     UnusableValueError,
     descriptions,
     fits_float32,
+    is_sentinel,
     names_of,
     placed,
     restore,
@@ -256,10 +258,10 @@ class _BlockMaker:
             if len(rows) < size:
                 arrays = {name: array.filter(mask) for name, array in arrays.items()}
                 others = {name: array.filter(mask) for name, array in others.items()}
-        stored = (arrays[name] for name in table.stored)
-        plain = [without_sentinels(array, table.missing_values) for array in stored]
+        stored = [arrays[name] for name in table.stored]
+        own = self.X[self.n_rows : self.n_rows + len(rows)]
         try:
-            fill(self.X[self.n_rows : self.n_rows + len(rows)], table.features, plain)
+            fill(own, table.features, stored, table.missing_values)
         except UnusableValueError as error:
             raise DataError(
                 f"{table.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
@@ -318,8 +320,18 @@ def plain_values(array: pa.Array) -> pa.Array:
     return array
 
 
-def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
-    """Write features into a matrix X (n, d) of floats, from the arrays of their columns."""
+def fill(
+    X: np.ndarray,
+    features: Sequence[Feature],
+    arrays: Sequence[pa.Array],
+    missing_values: Sequence[float] = (),
+) -> None:
+    """Write features into a matrix X (n, d) of floats, from the arrays of their columns.
+
+    Numbers in `missing_values` become NaN, also where numbers are stored as text.
+    """
     for (feature, places), array in zip(placed(features), arrays, strict=True):
-        values = feature.values(array)
+        values = feature.values(without_sentinels(array, missing_values))
+        if isinstance(feature, TextNumber) and missing_values:
+            values = np.where(is_sentinel(values, missing_values), np.nan, values)
         X[:, places] = values if values.ndim == 2 else values[:, None]

@@ -332,6 +332,15 @@ class Category(_Categories):
         unknown = self.values(pa.array([mixed.bucket_name(self.known)]))
         return np.asarray((unknown.reshape(1, -1) == X).all(axis=1))
 
+    @property
+    def expected(self) -> str:
+        if mixed.are_words(self.known):
+            return f"text such as {', '.join(map(repr, self.known[:2]))}"
+        return self.wants
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return is_text(kind) or (is_category(kind) and not mixed.are_words(self.known))
+
     def codes(self, array: pa.Array) -> np.ndarray:
         """Return positions (n,) among the known values; then come the bucket and null."""
         return mixed.places(array, self.known)

@@ -77,8 +77,14 @@ def _gaps(
 def no_values_error(names: Sequence[str]) -> DataError:
     """Return the error for one or more columns without any value."""
     if len(names) == 1:
-        return DataError(f"column {names[0]!r} has no value in any row")
-    return DataError(f"columns {truncated(list(map(repr, names)))} have no value in any row")
+        return DataError(
+            f"column {names[0]!r} has no value in any row; mend the table, or leave the column out "
+            "by --exclude"
+        )
+    return DataError(
+        f"columns {truncated(list(map(repr, names)))} have no value in any row; mend the table, or "
+        "leave the columns out by --exclude"
+    )
 
 
 def select_rows(block: Block, kept: np.ndarray) -> Block:

@@ -110,7 +110,8 @@ def open_table(
     given = config.columns
     if given is None:
         given, apart = scan.default, {*apart, *scan.apart, *scan.keys}
-    texts, why = values.texts_of_numbers(table, _text_columns(scan, given, apart))
+    numbers = {feature.column for feature in known if isinstance(feature, features.Numeric)}
+    texts, why = values.texts_of_numbers(table, _text_columns(scan, given, apart), numbers)
     columns.check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     flags = [n for n, of in kinds.items() if of.kind == BINARY and is_text(scan.types[n])]
     flags = [name for name in flags if name not in texts]
@@ -139,7 +140,7 @@ def open_table(
         left_out=columns.exclusion_reasons(config, scan, chosen, ignored),
         column_kinds={name: kinds[name] for name in chosen if name in kinds},
     )
-    table = replace(table, features=_features(table, scan, chosen, logs, encode, known))
+    table = replace(table, features=_features(table, scan, chosen, logs, encode, known, texts))
     if config.columns is None:
         table = replace(table, left_out=table.left_out | why)
         table = values.without_codes(table, {*kept, *wanted})
@@ -164,14 +165,20 @@ def _features(
     logs: Sequence[str],
     encode: Mapping[str, str],
     known: Sequence[features.Feature],
+    texts: Collection[str] = (),
 ) -> tuple[features.Feature, ...]:
-    """Return the features of columns: as in the model if it has them, else by type."""
+    """Return the features of columns: as in the model if it has them, else by type.
+
+    The columns `texts` hold numbers as text.
+    """
     own = {feature.column: feature for feature in known}
     _check_logs(logs, scan, chosen)
     found: list[features.Feature] = []
     for name in chosen:
         kind = scan.types[name]
-        if name in own:
+        if name in texts and isinstance(own.get(name), features.Numeric):
+            found.append(features.TextNumber(column=name))
+        elif name in own:
             if not own[name].takes(kind):
                 raise DataError(
                     f"column {name!r} of {table.shown} is {scan.shown[name]}, expected "

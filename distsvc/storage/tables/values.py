@@ -183,8 +183,13 @@ def without_features(table: Table, reasons: dict[str, str]) -> Table:
     return replace(_only(table, others), left_out=table.left_out | reasons)
 
 
-def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns of numbers only, and why mostly numeric ones are no features."""
+def texts_of_numbers(
+    table: Table, names: Sequence[str], known: Collection[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Return the text columns of numbers only, and why mostly numeric ones are no features.
+
+    A column has at least two values, unless a model knows it as numbers (`known`).
+    """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
     for name, values in _sample(table, words):
@@ -198,7 +203,7 @@ def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dic
                 mixed[name] = MIXED_TEXT
             elif numeric_text.have_unit(values):
                 mixed[name] = WITH_UNIT
-    return [name for name in words if len(words[name]) > 1], mixed
+    return [name for name in words if len(words[name]) > 1 or name in known], mixed
 
 
 def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -50,7 +50,7 @@ def test_a_column_without_values_is_named():
     empty = X.copy()
     empty[:, 2] = np.nan
     for missing in ("median", "drop"):
-        with pytest.raises(DataError, match=r"^column 'c' has no value in any row$"):
+        with pytest.raises(DataError, match=r"^column 'c' has no value in any row;"):
             scaled(empty, missing=missing)
 
 

@@ -182,7 +182,9 @@ def test_columns_without_categories_are_refused(tmp_path, data, message):
 def test_too_many_and_too_long_values_are_refused(tmp_path, monkeypatch):
     table = opened(tmp_path, {"k": [f"id {n}" for n in range(50)]}, {"k": "frequency"})
     monkeypatch.setattr(passes, "MAX_VALUES", 30)
-    with pytest.raises(DataError, match=r"column 'k' has more than 30 different .*leave it"):
+    with pytest.raises(
+        DataError, match=r"column 'k', read as categories, has more than 30 different .*leave it"
+    ):
         counted(table)
     table = opened(tmp_path, {"k": ["a", "b" * 300]}, {"k": "onehot"})
     with pytest.raises(DataError, match="column 'k' has a text of 300 characters"):

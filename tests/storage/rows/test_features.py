@@ -197,16 +197,16 @@ def test_text_of_numbers_is_kept_with_the_model():
     assert (found.value.column, found.value.place) == ("t", 1)
 
 
-def test_a_model_of_text_reads_numbers_and_the_other_way_round_is_refused(tmp_path):
+def test_a_model_of_text_reads_numbers_and_the_other_way_round(tmp_path):
     texts = written(tmp_path, {"t": [str(k / 2) for k in range(60)], "x": np.sin(range(60))})
     table = written(tmp_path, {"t": np.arange(5) / 2, "x": np.arange(5.0)}, known=texts.features)
     np.testing.assert_array_equal(everything(table)[1][:, 0], np.arange(5) / 2)
     few = written(tmp_path, {"t": ["7"], "x": [0.5]}, known=texts.features)
     np.testing.assert_array_equal(everything(few)[1], [[7.0, 0.5]])
+    numbers = (*table.features[1:], Numeric("t"))
+    for texts, expected in (["7"], 7.0), ([""], np.nan):
+        rows = {"t": texts, "x": [0.5]}
+        table = written(tmp_path, rows, known=numbers, columns=["t", "x"])
+        np.testing.assert_array_equal(everything(table)[1], [[expected, 0.5]])
     with pytest.raises(DataError, match="is string, expected"):
-        written(
-            tmp_path,
-            {"t": ["7"], "x": [0.5]},
-            known=(*table.features[1:], Numeric("t")),
-            columns=["t", "x"],
-        )
+        written(tmp_path, {"t": ["seven"], "x": [0.5]}, known=numbers, columns=["t", "x"])

@@ -1,0 +1,111 @@
+"""A published model and columns of other types than the job's table had."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import distsvc
+from distsvc.errors import DataError
+from distsvc.published.predict import predict_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+N = 900
+
+
+@pytest.fixture(scope="module")
+def frame():
+    random = np.random.default_rng(0)
+    kind = random.integers(0, 3, N)
+    table = pd.DataFrame(
+        {
+            "amount": np.where(
+                random.random(N) < 0.4,
+                0.1,
+                np.round(np.exp(np.array([2.0, 4.0, 6.0])[kind] + 0.3 * random.normal(size=N)), 2),
+            ),
+            "age": np.round(np.array([20.0, 40.0, 70.0])[kind] + 2 * random.normal(size=N)),
+            "visits": random.poisson(np.array([9, 4, 1])[kind]) / 10,
+            "plan": np.array(["free", "paid", "gold"], object)[kind],
+        }
+    )
+    table.loc[::17, "age"] = -9999.0
+    table.loc[::13, "plan"] = None
+    return table
+
+
+@pytest.fixture(scope="module")
+def run(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("types")
+    frame.to_parquet(folder / "in.parquet", index=False)
+    job = {
+        "input": {"path": str(folder / "in.parquet")},
+        "preprocess": {"missing_values": [-9999]},
+        "output": {"path": str(folder / "out")},
+    }
+    return distsvc.run(job)
+
+
+def predicted(run, path, folder):
+    predict_table(run.path, str(path), str(folder / "predicted"))
+    return distsvc.load(folder / "predicted").labels()["label"].to_numpy()
+
+
+OTHERS = {
+    "32-bit floats": {"amount": np.float32, "age": np.float32, "visits": np.float32},
+    "text of numbers": {"amount": str, "age": str},
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_same_numbers_of_another_type_have_the_same_labels(run, frame, kind, tmp_path):
+    labels = run.labels()["label"].to_numpy()
+    other = frame.astype(OTHERS[kind])
+    assert (run.model.predict(other) == labels).all()
+    other.to_parquet(tmp_path / "other.parquet", index=False)
+    assert (predicted(run, tmp_path / "other.parquet", tmp_path) == labels).all()
+
+
+def test_a_job_finds_sentinels_in_numbers_that_are_text(run, frame, tmp_path):
+    frame.astype({"age": str}).to_parquet(tmp_path / "text.parquet", index=False)
+    job = {
+        "input": {"path": str(tmp_path / "text.parquet")},
+        "preprocess": {"missing_values": [-9999]},
+        "output": {"path": str(tmp_path / "out")},
+    }
+    assert distsvc.run(job).labels()["score"].equals(run.labels()["score"])
+
+
+def test_a_missing_text_that_pandas_stores_as_nan_is_missing(run, frame):
+    (place, *_) = np.flatnonzero(frame["plan"].isna())
+    row = pd.DataFrame([{**frame.iloc[place].to_dict(), "plan": np.nan}])
+    assert row["plan"].dtype == np.float64
+    assert run.model.predict(row) == run.labels()["label"].to_numpy()[[place]]
+
+
+def test_an_empty_field_of_a_csv_file_is_a_missing_number(run, frame, tmp_path):
+    frame.head(1).assign(age=None).to_csv(tmp_path / "one.csv", index=False)
+    expected = run.model.predict(frame.head(1).assign(age=np.nan))
+    assert predicted(run, tmp_path / "one.csv", tmp_path) == expected
+
+
+@pytest.mark.parametrize("value", [1, True, 1.5])
+def test_numbers_in_place_of_words_are_refused(run, frame, value, tmp_path):
+    other = frame.assign(plan=value)
+    with pytest.raises(DataError, match=r"column 'plan' is .*, expected text such as '.+', '.+'"):
+        run.model.predict(other)
+    other.to_parquet(tmp_path / "other.parquet", index=False)
+    with pytest.raises(DataError, match="plan"):
+        predicted(run, tmp_path / "other.parquet", tmp_path)
+
+
+def test_a_night_without_a_value_names_the_column(run, frame, tmp_path):
+    frame.assign(visits=None).to_csv(tmp_path / "night.csv", index=False)
+    job = {
+        "input": {"path": str(tmp_path / "night.csv")},
+        "preprocess": {"missing_values": [-9999]},
+        "continuity": {"previous": str(run.path)},
+        "output": {"path": str(tmp_path / "out")},
+    }
+    with pytest.raises(DataError, match="column 'visits' has no value in any row; mend"):
+        distsvc.run(job)
