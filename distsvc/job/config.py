@@ -396,15 +396,15 @@ def _two(limits: Any) -> Any:
     return limits
 
 
-def _rising(limits: tuple[float, float]) -> tuple[float, float]:
+def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
     if limits[0] > limits[1]:
         raise ValueError(f"must be [minimum, maximum], found {list(limits)}")
     return limits
 
 
-_LOOSE, _PAIR = Field(strict=False), BeforeValidator(_two)
-Counts = Annotated[tuple[Count, Count], _LOOSE, _PAIR, AfterValidator(_rising)]
-Shares = Annotated[tuple[Share, Share], _LOOSE, _PAIR, AfterValidator(_rising)]
+_TWO = Field(strict=False, min_length=2, max_length=2)
+Counts = Annotated[tuple[Count, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
+Shares = Annotated[tuple[Share, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
 
 
 class RangeCheck(_Check):
