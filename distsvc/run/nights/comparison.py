@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -354,19 +354,25 @@ def _split(
 
 
 def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[pa.Table]:
-    """Yield, bucket by bucket, the ids whose labels differ, with both labels, ordered by id."""
+    """Yield, bucket by bucket, the ids whose labels differ, with both labels, ordered by id.
+
+    Ids that several rows of a run share are left out.
+    """
     for one, other in zip(before, now, strict=True):
-        found = _unique(one).join(_unique(other), "id", join_type="full outer", right_suffix="_now")
-        same = pc.fill_null(pc.equal(found["label"], found["label_now"]), False)
-        yield found.filter(pc.invert(same)).sort_by("id")
+        sides = _with_shared(one), _with_shared(other)
+        found = sides[0].join(sides[1], "id", join_type="full outer", right_suffix="_now")
+        same = pc.equal(found["label"], found["label_now"])
+        masks = (pc.fill_null(one, False) for one in (same, found["shared"], found["shared_now"]))
+        moved = found.filter(pc.invert(reduce(pc.or_, masks)))
+        yield moved.select(["id", "label", "label_now"]).sort_by("id")
 
 
-def _unique(file: Path) -> pa.Table:
-    """Return the rows of a bucket with unique ids."""
+def _with_shared(file: Path) -> pa.Table:
+    """Return the ids of a bucket, each once, with a label, and whether several rows share it."""
     with pa.memory_map(str(file)) as source:
         table = pa.ipc.open_file(source).read_all()
     if len(table["id"].unique()) == len(table):
-        return table
+        return table.append_column("shared", pa.array(np.zeros(len(table), bool)))
     counted = table.group_by("id").aggregate([("label", "min"), ([], "count_all")])
-    alone = counted.filter(pc.equal(counted["count_all"], 1))
-    return pa.table({"id": alone["id"], "label": alone["label_min"]})
+    shared = pc.greater(counted["count_all"], 1)
+    return pa.table({"id": counted["id"], "label": counted["label_min"], "shared": shared})

@@ -67,8 +67,15 @@ def test_shared_and_missing_ids_are_left_out(tmp_path):
     by_id = {i: (before, now) for i, before, now in found}
     assert len(by_id) == len(found)
     assert None not in by_id
-    assert by_id[7][1] is None, "two rows have it, so none of them is its cluster"
+    assert 7 not in by_id, "two rows have it, so it is neither gone nor in one cluster"
     assert by_id[0][1] is None
+    shop.table(THIRD, rows(300, 200, 100, seed=2)[0], customer=[*ids[:3], 1, *ids[4:]])
+    shop.run(THIRD, **asked)
+    by_id = {i: (before, now) for i, before, now in told(shop, THIRD)[1]}
+    assert by_id[0][0] is None
+    assert by_id[2][0] is None
+    assert by_id[3][1] is None
+    assert {1, 7}.isdisjoint(by_id)
 
 
 def test_nothing_without_ids_in_both_nights(tmp_path):
