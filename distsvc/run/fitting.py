@@ -221,7 +221,7 @@ def make_scaling(
             were = "values were replaced by their columns' medians"
             if n_missing == 1:
                 were = "value was replaced by its column's median"
-            notes.append(f"{n_missing} missing {were}")
+            notes.append(f"{n_missing:,} missing {were}")
     elif config.missing == "auto":
         fill = np.where(sums.counts < survey.n_rows, _medians(sums, survey, together), 0.0)
     varies = sums.least < sums.most

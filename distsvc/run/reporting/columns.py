@@ -352,7 +352,7 @@ def function_pairs(rows: PilotRows, features: Sequence[Feature]) -> list[tuple[s
     names, columns = [], []
     for feature, places in placed(features):
         x = rows.raw[:2000, places.start]
-        if isinstance(feature, Numeric) and len(np.unique(x)) >= 32:
+        if isinstance(feature, Numeric | TextNumber) and len(np.unique(x)) >= 32:
             r = ranks(np.where(np.isnan(x), np.nanmedian(x), x))
             names.append(feature.column)
             columns.append((r - r.mean()) / r.std())

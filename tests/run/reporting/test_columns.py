@@ -24,7 +24,7 @@ from distsvc.run.reporting.columns import (
     number_fields,
     separating_columns,
 )
-from distsvc.storage.rows.features import Codes, Numeric, OneHot
+from distsvc.storage.rows.features import Codes, Numeric, OneHot, TextNumber
 from tests.published_files import read_labels
 from tests.small_runs import forget, small_job
 
@@ -246,7 +246,10 @@ def pairs(**columns):
     raw = np.column_stack(list(columns.values())).astype(float)
     n = len(raw)
     rows = PilotRows(np.arange(n), raw, raw, np.zeros(n, int), np.ones(n), sample=None)
-    return function_pairs(rows, [Numeric(name) for name in columns])
+    features = [
+        TextNumber(column=name) if k % 2 else Numeric(name) for k, name in enumerate(columns)
+    ]
+    return function_pairs(rows, features)
 
 
 def test_columns_of_few_or_missing_values_are_no_functions():
