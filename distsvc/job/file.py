@@ -280,7 +280,8 @@ def _explain(error: ValidationError) -> list[str]:
 def _explain_field(name: str, items: list[ErrorDetails]) -> str:
     first = items[0]
     message = first["msg"].removeprefix("Value error, ")
-    if first["loc"][:1] == ("columns",) and first["type"] in ("extra_forbidden", "missing"):
+    within = first["loc"][:1] in (("columns",), ("checks",))
+    if within and first["type"] in ("extra_forbidden", "missing"):
         name = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         key = first["loc"][-1]

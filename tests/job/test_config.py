@@ -173,6 +173,7 @@ def test_unknown_key(section, key, hint):
 
 def test_a_column_with_a_scale_needs_a_kind():
     refused("columns.spent.kind is required", columns={"spent": {"scale": "log"}})
+    refused("checks.clusters.limit is required", checks={"clusters": {"warn": [1, 2]}})
 
 
 @pytest.mark.parametrize("field", ["input.path", "output.path"])
