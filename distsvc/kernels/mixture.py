@@ -132,7 +132,9 @@ def exponential(t):
 
 @inlined
 def set_factors(covariances, means, log_weights, present, factors, centres, constants):
-    """Prepare densities of the numbers with indices `present`, padded by -1; return their count.
+    """Prepare the density of each component in the columns `present`, padded by -1.
+
+    Returns the number of these columns.
 
     factors (K, p, p) are set to inverse Cholesky factors, or factors[:, 0] to inverse standard
     deviations if covariances are diagonal. centres (K, p) are set to means, and constants (K,) to
@@ -205,7 +207,7 @@ def with_missing_levels(table, missing):
 
 @unchecked
 def _set_best(sums, n, best, highest):
-    """Set best (T,) int32 to the clusters with the highest sums (k, T) of n rows, as float32."""
+    """Set best (T,) int32 to the clusters with the `highest` float32 sums (k, T) of n rows."""
     for c in range(sums.shape[0]):
         own = sums[c]
         for t in range(n):

@@ -23,7 +23,7 @@ from distsvc.models.rules.rule import Rule
 
 
 class Baseline(ClusterMixin, DescribesRows):
-    """An estimator whose answer is a rule of a few arrays."""
+    """Base of estimators whose fitted model is a few arrays that label any row."""
 
     algorithm: str
     labels_: np.ndarray

@@ -57,7 +57,7 @@ def open_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Input |
 def map_rows(
     estimator: BaseEstimator, X: TableLike, of_rows: OfRows, n_jobs: int | None = 1
 ) -> LazyValues:
-    """Return the values (n,) or (n, k) of an estimator's rows, as lazy as the rows.
+    """Return the values (n,) or (n, k) of `of_rows` for rows X; they are lazy if X is.
 
     Parts of an array run on `n_jobs` threads.
     """

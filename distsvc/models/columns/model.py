@@ -460,7 +460,7 @@ class ColumnModel:
         return codes, log_inside
 
     def _numbers(self, X: np.ndarray) -> Iterator[tuple[int, NumberColumn, np.ndarray]]:
-        """Yield the place, the model and the stored values (n,) of each number of a mixture."""
+        """Yield the index, the model and the values (n,) of each numeric column of the mixture."""
         firsts = {int(first): j for j, first in enumerate(self.layout.firsts)}
         for prepared in self.layout.numbers.tolist():
             j = firsts[prepared] if prepared in firsts else firsts[prepared - 1]

@@ -19,7 +19,8 @@ from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 MIN_CURVE = 10
-"""Smallest K_max of section 3: number of points of a curve in which the elbow is searched."""
+"""Minimum number of points of the curve in which the elbow is searched: the smallest K_max in
+section 3 of Hofmeyr (2021)."""
 
 
 @dataclass

@@ -110,8 +110,8 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     factor. A shift, however large, leaves the range unchanged. The result is NaN for columns
     without a common factor of at least `MIN_UNIT_FACTOR`, or at most its inverse.
 
-    If more than a tenth of the rows share a value, edges above it may be rare values, which differ
-    by chance. An edge is left out if less than 5 % of the rows lie between it and the next edge.
+    If more than a tenth of the rows share a value, deciles above it may be rare values, which
+    differ by chance. A decile is left out if less than 5 % of the rows lie between it and the next.
     """
     found, now = np.full(len(before), np.nan), decile_edges(rows)
     counted = ColumnCounts.empty(now)

@@ -87,7 +87,7 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return the distances of X (..., d) from their columns' ranges, in ranges; 0 for NaN."""
+        """Return how far X (..., d) lies outside `low` to `high`, in widths of these; 0 for NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / self._widths, 0.0)
 

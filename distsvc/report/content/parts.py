@@ -161,7 +161,7 @@ class Moves(ReportPart):
 
     @property
     def changed(self) -> list[tuple[int, int, int]]:
-        """Earlier id, present id and rows of all pairs with two ids, the most rows first."""
+        """Earlier id, present id and rows of the pairs whose ids differ, the most rows first."""
         pairs = zip(self.before, self.after, self.rows, strict=True)
         return sorted((one for one in pairs if one[0] != one[1]), key=lambda one: -one[2])
 

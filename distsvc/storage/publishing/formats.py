@@ -292,7 +292,7 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
 
 
 def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buffer]]:
-    """Return the arrays of a run, a group in memory, and the group's files by name."""
+    """Create the Zarr arrays of a run in memory; return them, and their files by name."""
     import zarr  # a slow import
     from zarr.storage import MemoryStore
 

@@ -305,7 +305,10 @@ class Category(_Categories):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
-        """Return the encoding by the counts of all values; only `known` values can have a code."""
+        """Return the encoding that gives the first `known` values a code, others a bucket.
+
+        `counts` are the rows of every value.
+        """
         known = known[:MOST_LEVELS]
         return cls.model_validate(
             {"column": column, "known": tuple(known), "rest": _rest(counts, known)}
