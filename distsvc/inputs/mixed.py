@@ -29,6 +29,11 @@ _INTEGER_OR_BOOLEAN = re.compile(r"[+-]?\d+|true|false")
 """Texts of integers and booleans among the values of a category."""
 
 
+def are_missing_texts(column: pa.Array) -> bool:
+    """Return True if all values are NaN, as pandas stores texts that are all missing."""
+    return pa.types.is_floating(column.type) and bool(np.isnan(numbers(column)).all())
+
+
 def are_words(known: Sequence[str]) -> bool:
     """Return True if no known value of a category is the text of an integer or a boolean."""
     return bool(known) and not any(_INTEGER_OR_BOOLEAN.fullmatch(one) for one in known)
@@ -136,8 +141,8 @@ def mixed_rows(
         of = levels[k] if levels is not None else None
         is_text = _is_text(column.type)
         if isinstance(of, Levels) or (levels is None and is_text):
-            if pa.types.is_floating(column.type) and np.isnan(numbers(column)).all():
-                column = pa.nulls(len(column), pa.string())  # pandas stores missing texts as NaN
+            if are_missing_texts(column):
+                column = pa.nulls(len(column), pa.string())
             kind = column.type
             is_level = pa.types.is_integer(kind) and not (of and are_words(of.known))
             if not (is_level or _is_text(kind) or pa.types.is_null(kind)):

@@ -231,7 +231,7 @@ def label_rows(
     with the highest shares, the first among equal ones. Results whose array is empty are skipped.
 
     densities[:, 0] is the log density of the known values. densities[:, 1] also counts missing
-    values, by their expected log density in each component; expected (K, q) is that of levels.
+    values, by their expected log density in each component. For levels this is expected (K, q).
     Other arguments are as in `expectation`.
     """
     (k, p), q, n_clusters = means.shape, levels.shape[0], shares.shape[1]
@@ -308,7 +308,7 @@ def expectation(
     padded by -1.
 
     Components have log_weights (K,), means (K, p) and covariances (K, p, p), or (K, 1, p) if
-    diagonal. log_chances (K, L) are log probabilities of levels; those of category j start at
+    diagonal. log_chances (K, L) are log probabilities of levels; category j starts at
     first_level[j]. With `given`, posterior (n, K) is an input.
 
     Missing numbers count by their conditional means and covariances. The sums are mass (K,), first

@@ -262,7 +262,7 @@ def fit_shape(z, log_n):
 
     The mean square of z is 1. Kinds are the standard normal; Student's t with a degrees of freedom
     and the squared scale b; and the two-piece normal (John 1982) with the mode a and the standard
-    deviations b below and c above it. `constant` is that of the log density.
+    deviations b below and c above it. `constant` is added to the log density.
     """
     m = z.shape[0]
     constant = -0.5 * LOG_TWO_PI

@@ -114,7 +114,7 @@ def _add_extremes(X, least, most, counts):
 def _keep_ends(x, numbers, sign, least, k, ends, rows_of_ends):
     """Insert values x (n,) of column k into its ends, the m values with the lowest ``sign * x``.
 
-    `least` is the value of x with the lowest.
+    `least` is the value of x with the lowest ``sign * x``.
     """
     m = ends.shape[0]
     if m == 0 or not sign * least < sign * ends[m - 1, k]:
@@ -140,8 +140,8 @@ def add_block(X, shift, digits, least, most, counts, numbers, ends, rows_of_ends
     overflow after 2^30 rows unless they are normalised in between.
 
     ends (2, m, d) float64 are the m lowest values of every column, ascending, and the m highest,
-    descending, rows_of_ends (2, m, d) int64 the numbers of their rows, and numbers (n,) int64 those
-    of the rows of X. Both are changed in place. Of equal values, the first ones stay.
+    descending. rows_of_ends (2, m, d) int64 are the numbers of their rows. Both are changed in
+    place, and the first of equal values stay. numbers (n,) int64 number the rows of X.
     """
     n, d = X.shape
     # 2**15 values fit into a cache.

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.given import numbers, rows_of
+from distsvc.inputs.given import rows_of
+from distsvc.inputs.mixed import are_missing_texts
 from distsvc.inputs.rows import Input, Reading, RowValues, UserData, not_rows_error
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
@@ -381,9 +382,8 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
         return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
     if isinstance(feature, Numeric) and is_text(kind) and are_numbers(plain_values(array)):
         return pa.array(TextNumber(column=feature.column).values(plain_values(array)))
-    is_float = isinstance(feature, Category) and pa.types.is_floating(kind)
-    if is_float and np.isnan(numbers(plain_values(array))).all():
-        return pa.nulls(len(array), pa.string())  # pandas stores missing texts as NaN
+    if isinstance(feature, Category) and are_missing_texts(plain_values(array)):
+        return pa.nulls(len(array), pa.string())
     if not feature.takes(kind):
         shown = "text" if is_text(kind) else str(kind)
         of_time = is_text(kind) and isinstance(feature, Time)

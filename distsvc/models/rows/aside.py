@@ -57,7 +57,7 @@ class ColumnEnds:
         return cls(values, np.full(values.shape, -1))
 
     def merged(self, other: ColumnEnds) -> ColumnEnds:
-        """Return the ends of both tables; of equal values, those of the first come first."""
+        """Return the ends of both tables together; equal values keep the order of the tables."""
         values = np.concatenate([self.values, other.values], axis=1)
         rows = np.concatenate([self.rows, other.rows], axis=1)
         order = np.argsort(values * [[[1.0]], [[-1.0]]], axis=1, kind="stable")
@@ -87,7 +87,7 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return how far X (..., d) lies outside `low` to `high`, in widths of these; 0 for NaN."""
+        """Return the distances of X (..., d) beyond `low` and `high`, by high - low; 0 for NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / self._widths, 0.0)
 

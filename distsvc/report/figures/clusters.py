@@ -168,7 +168,7 @@ def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
 
 
 class Badge(NamedTuple):
-    """A cluster's label: its position and that of the row it names, in points from the corner."""
+    """A cluster's label: positions of the label and of its row, in points from the corner."""
 
     label: int
     at: tuple[float, float]

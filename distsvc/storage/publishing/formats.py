@@ -237,9 +237,8 @@ class ZarrLabels(ParquetLabels):
                 array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
             for name in files.keys() - metadata:  # chunks are written and freed
                 written[name] = _put(store, name, files.pop(name))
-        for name in sorted(
-            metadata, key=lambda name: name == GROUP_METADATA
-        ):  # the group's metadata last
+        # The group's metadata comes last.
+        for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):
             written[name] = _put(store, name, files[name])
         return written
 
