@@ -12,7 +12,8 @@
 
 A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
 takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1. Integers and
-decimals are compared exactly. Text is converted to a date or time if its column holds these.
+decimals are compared exactly. Text is converted to a date or time if its column holds these. A
+column of text with dates in a spelling other than that of a date it is compared with is an error.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError, JobFileError, shown
+from distsvc.storage.rows.numeric_text import is_text
 
 Literal = bool | int | Decimal | str
 
@@ -46,6 +48,10 @@ _COMPARE = {
     "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
     ">=": pc.greater_equal,
 }  # fmt: skip
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
+_DAY_FIRST = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ]|$)"
+_OTHER_DATE = rf"{_DAY_FIRST}|^\d{{4}}[./]\d{{1,2}}[./]\d{{1,2}}([T ]|$)|^\d{{8}}$"
+"""Patterns of dates such as 2026-11-25, 25.11.2026, and all other spellings of a date."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +205,8 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     try:
+        if isinstance(literal, str) and is_text(kind):
+            _check_dates(name, values, operator, literal)
         values, scalar = _same_type(values, literal)
         return _COMPARE[operator](values, scalar)
     except (pa.ArrowException, TypeError, ValueError):  # ValueError: text that is no Unicode
@@ -206,6 +214,22 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
         raise DataError(
             f"input.where compares column {name!r} ({kind}) with {value}, which has another type"
         ) from None
+
+
+def _check_dates(name: str, values: pa.Array, operator: str, literal: str) -> None:
+    """Raise `DataError` if text is compared with a date that has another spelling, or no order."""
+    fault = None
+    if _ISO_DATE.match(literal):
+        other = values.filter(pc.match_substring_regex(values, _OTHER_DATE))
+        if len(other):
+            fault = f"but the column holds text such as {shown(other[0].as_py())}"
+    elif operator not in ("==", "!=") and re.match(_DAY_FIRST, literal):
+        fault = "whose order as text is not the order of dates"
+    if fault:
+        raise DataError(
+            f"input.where compares column {name!r} with the date {shown(literal)}, {fault}; write "
+            "dates such as 2026-11-25 in the table and in the condition"
+        )
 
 
 def _same_type(values: pa.Array, literal: Literal) -> tuple[pa.Array, pa.Scalar]:

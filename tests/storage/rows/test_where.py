@@ -1,6 +1,7 @@
 """The filter language: its syntax, its matches, and its errors."""
 
 import datetime
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -167,6 +168,34 @@ def test_numbers_of_any_size(number):
 def test_a_literal_of_another_kind_is_named(text, message):
     with pytest.raises(DataError, match=message):
         parse_where(text).mask(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("days", "text", "message"),
+    [
+        (["28.07.2026", None], "day >= '2026-03-01'", "holds text such as '28.07.2026'; write"),
+        (["2026-03-01", "7/28/2026"], "day != '2026-03-01'", "holds text such as '7/28/2026'"),
+        (["20260728"], "not day in ['2026-03-01']", "holds text such as '20260728'"),
+        (["2026/07/28 10:00"], "day < '2026-03-01 12:00'", "holds text such as '2026/07/28 10:00'"),
+        (["28.07.2026"], "day > '01.03.2026'", "whose order as text is not the order of dates"),
+    ],
+)
+def test_dates_in_another_spelling_are_named(days, text, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        parse_where(text).mask({"day": pa.array(days)})
+
+
+@pytest.mark.parametrize(
+    ("days", "text", "expected"),
+    [
+        (["2026-07-28", "2026-01-01", "unknown", None], "day >= '2026-03-01'", [1, 0, 1, 0]),
+        (["28.07.2026", "01.03.2026"], "day == '01.03.2026'", [0, 1]),
+        (["10.0.12.2026", "28.07.2026"], "day > '10.0'", [1, 1]),
+    ],
+)
+def test_text_is_compared_as_text(days, text, expected):
+    mask = parse_where(text).mask({"day": pa.array(days)})
+    assert mask.to_pylist() == [bool(one) for one in expected]
 
 
 names = st.sampled_from(["p", "q"])
