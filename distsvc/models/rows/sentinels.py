@@ -4,7 +4,7 @@ They are found in the pilot, so that they are the same for any partition of a ta
 reported if at least `MIN_SENTINEL_SHARE` of the rows have it, in one of these cases:
 
 * A usual sentinel except -1 lies outside the range of the other values by more than that range, or
-  is ten times as frequent as any other value except 0.
+  is the only negative number of many, or is ten times as frequent as any other value except 0.
 * -1 is the only negative number of many. Or it is ten times as frequent as any other value except
   0, and not the minimum, which may come from a scaling to [-1, 1].
 * Any other number lies outside the range of many values by `MIN_OUTLIER_RANGES` such ranges.
@@ -91,7 +91,8 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
         frequent = least < value and _is_frequent(n_rows, distinct, counts)
         found = (many and least >= 0.0) or frequent
     elif _is_usual(value):
-        found = found or _is_frequent(n_rows, distinct, counts)
+        only_negative = many and value < 0.0 <= least
+        found = found or only_negative or _is_frequent(n_rows, distinct, counts)
     else:
         found = found and many and n_rows < len(others)
     return (low, high) if found else None

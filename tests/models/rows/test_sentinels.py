@@ -35,6 +35,13 @@ def test_a_usual_sentinel_among_other_values_is_far_more_frequent(value):
     assert found(np.where(MASK, value, values)) == [value]
 
 
+@pytest.mark.parametrize("value", [-99.0, -9999.0])
+def test_a_usual_sentinel_is_the_only_negative_number(value):
+    kilometres = np.random.default_rng(0).lognormal(9.0, 0.8, N).round(-2)
+    assert found(np.where(MASK, value, kilometres)) == [value]
+    assert found(np.where(MASK, value, kilometres - 9_000.0)) == []
+
+
 @pytest.mark.parametrize(
     "values",
     [
