@@ -64,7 +64,7 @@ def run_job(
             )
             fill_output(steps, labelled.counts)
         comparison = compare_and_check(run, job, previous, labelled, learned.facts, context.notes)
-        write_moves(run, previous, labelled.counts, progress)
+        comparison.notes.extend(write_moves(run, previous, labelled.counts, progress))
         for check in comparison.checks:
             progress.event("check", **check.event_fields())
         report = write_report(

@@ -45,6 +45,7 @@ from distsvc.storage.publishing.lineages import earlier_runs
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.rows.columns import NEW, NOT_CHOSEN, truncated
 from distsvc.storage.rows.id_detection import is_named_like_code
+from distsvc.storage.rows.numeric_text import is_text
 
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
@@ -286,19 +287,22 @@ BUCKET_ROWS = 2**21
 
 def write_moves(
     run: RunDirectory, previous: Previous | None, counts: Counts, progress: Progress
-) -> None:
-    """Write ``moves.parquet``: ids whose published cluster differs from the previous run's."""
-    # Ids that are missing or shared by several rows are left out.
+) -> list[str]:
+    """Write ``moves.parquet``: ids whose published cluster differs from the previous run's.
+
+    Return a warning if only one of both runs has ids of text. Ids that are missing or shared by
+    several rows are left out.
+    """
     table = run.plan.table
     if previous is None or table.id is None or not counts_ids(table.type_of(table.id)):
-        return
+        return []
     if table.id not in previous.manifest.columns:
         progress.event(
             "note",
             because=f"{MOVES_FILE} is not written: the labels of {previous.path} lack column "
             f"{table.id!r}, which has the ids",
         )
-        return
+        return []
     place, name = parts_place(run), table.id
     now = (
         pq.ParquetFile(place.local(part["stored"])).read(columns=[name, "label"])
@@ -306,15 +310,23 @@ def write_moves(
     )
     then = label_parts(previous.manifest, store_of(previous.address), [name, "label"])
     n_buckets = -(-(counts.n_rows + previous.manifest.rows) // BUCKET_ROWS)
+    kind, notes = table.type_of(name), list[str]()
     with progress.phase("moves"), scratch("moves") as folder:
         try:
+            first_part = next(then)
+            kind_before = first_part.schema.field(0).type
+            if is_text(kind) != is_text(kind_before):
+                notes.append(
+                    f"ids in {name!r} are {kind}, and {kind_before} in {previous.path}: an id that "
+                    "is written otherwise counts as another one; give the column the type it had"
+                )
             sides = [
-                _split(tables, table.type_of(name), n_buckets, folder / side)
-                for side, tables in ((BEFORE, then), (NOW, now))
+                _split(tables, kind, n_buckets, folder / side)
+                for side, tables in ((BEFORE, chain([first_part], then)), (NOW, now))
             ]
         except (DataError, pa.ArrowInvalid) as error:
             progress.event("note", because=f"{MOVES_FILE} is not written: {error}")
-            return
+            return notes
 
         moves = {"moved": 0, "new": 0, "gone": 0}
 
@@ -332,6 +344,7 @@ def write_moves(
         with run.place("report").created(MOVES_FILE) as path:
             write_whole(path, write)
     progress.event("moves", column=name, file=MOVES_FILE, **moves)
+    return notes
 
 
 def _split(

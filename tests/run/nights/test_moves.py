@@ -78,6 +78,19 @@ def test_shared_and_missing_ids_are_left_out(tmp_path):
     assert {1, 7}.isdisjoint(by_id)
 
 
+def test_ids_that_became_text_are_a_warning(tmp_path):
+    shop = Shop(tmp_path)
+    ids = {"input": {"id": "customer"}, "checks": OFF}
+    for seed, date in enumerate([FIRST, SECOND, THIRD]):
+        known = [f"{i}.0" for i in range(600)] if date == SECOND else customers(600)
+        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=known)
+    shop.run(FIRST, **ids)
+    warning = "ids in 'customer' are string, and int64 in "
+    assert any(note.startswith(warning) for note in shop.run(SECOND, **ids).warnings)
+    again = shop.run(THIRD, **ids | {"continuity": {"previous": str(shop.out(FIRST))}})
+    assert not any("ids in 'customer'" in note for note in again.warnings)
+
+
 def test_nothing_without_ids_in_both_nights(tmp_path):
     shop = Shop(tmp_path)
     for seed, date in enumerate([FIRST, SECOND, THIRD]):
