@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from distsvc.storage.rows.features import (
     UnusableValueError,
     Vector,
     names_of,
+    without_sentinels,
 )
 from distsvc.storage.rows.numeric_text import are_numbers, is_text
 from distsvc.storage.rows.usable import select_rows, usable_rows
@@ -42,6 +44,9 @@ UNLABELLED = -1
 
 NAME = "the rows"
 """The name of the rows in messages."""
+
+MIN_EXAMINED_ROWS, MAX_EXAMINED_ROWS = 20, 1024
+"""Minimum number of values, and maximum number of rows, examined for changes of a category."""
 
 _EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
 """Types for a column without any value; the first one that its feature takes is used."""
@@ -301,6 +306,8 @@ class Model:
         """Yield the ids of each block, a mask (n,) of usable rows, and the block of these rows."""
         unit, row, types = self._preparation.scaling.kind == "unit", rows.first, tuple[str, ...]()
         for piece in rows.pieces():
+            if row == rows.first and not isinstance(piece, np.ndarray):
+                self._warn_of_changes(piece.slice(0, MAX_EXAMINED_ROWS))
             try:
                 X = feature_matrix(piece, self._features, self._missing_values)
             except UnusableValueError as error:
@@ -315,6 +322,17 @@ class Model:
             block, row = Block(numbers, X, ids, None, types=types), row + len(X)
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
             yield ids, known, select_rows(block, known)
+
+    def _warn_of_changes(self, piece: pa.RecordBatch) -> None:
+        """Warn of categories with mostly new or rare values; a few rows are not examined."""
+        for feature in self._features:
+            if isinstance(feature, Category) and piece.schema.names.count(feature.column) == 1:
+                column = piece.column(feature.column)
+                if len(column) - column.null_count < MIN_EXAMINED_ROWS:
+                    continue
+                array = without_sentinels(_plain(column, feature), self._missing_values)
+                if note := feature.change(array, len(piece)):
+                    warnings.warn(note, UserWarning, stacklevel=2)
 
     def _prepared(self, block: Block, rows: Input) -> np.ndarray:
         Z = self._preparation(block.X)

@@ -1,5 +1,7 @@
 """A published model and columns of other types than the job's table had."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import distsvc
 from distsvc.errors import DataError
 from distsvc.published.predict import predict_table
+from distsvc.run.work.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -108,4 +111,40 @@ def test_a_night_without_a_value_names_the_column(run, frame, tmp_path):
         "output": {"path": str(tmp_path / "out")},
     }
     with pytest.raises(DataError, match="column 'visits' has no value in any row; mend"):
+        distsvc.run(job)
+
+
+def test_words_that_are_new_to_the_model_are_a_warning(run, frame, tmp_path, monkeypatch):
+    other = frame.assign(plan=frame.plan.str.upper())
+    warning = r"100% of the values of 'plan' in the first 900 rows are new to the model.*'PAID'"
+    with pytest.warns(UserWarning, match=warning):
+        labels = run.model.predict(other)
+    other.to_parquet(tmp_path / "other.parquet", index=False)
+    progress, notes = Progress(quiet=True), []
+    monkeypatch.setattr(progress, "event", lambda name, **fields: notes.append(str(fields)))
+    path, out = str(tmp_path / "other.parquet"), str(tmp_path / "out")
+    predict_table(run.path, path, out, progress=progress)
+    assert any(re.search(warning, note) for note in notes)
+    assert distsvc.load(tmp_path / "out").labels()["label"].to_pylist() == labels.tolist()
+
+
+@pytest.mark.parametrize("first", [1, 15, N])
+def test_some_new_or_missing_words_are_no_warning(run, frame, first):
+    gone = frame.assign(plan=None)[:first]
+    few = frame.assign(plan=frame.plan.where(frame.index % 3 > 0, "new"))[:first]
+    run.model.predict(gone)
+    run.model.predict(few)
+    run.model.predict(frame.assign(plan="new")[: min(first, 15)])
+
+
+def test_a_night_with_new_words_only_names_them(run, frame, tmp_path):
+    frame.assign(plan=frame.plan.str.upper()).to_csv(tmp_path / "night.csv", index=False)
+    job = {
+        "input": {"path": str(tmp_path / "night.csv")},
+        "preprocess": {"missing_values": [-9999]},
+        "continuity": {"previous": str(run.path)},
+        "output": {"path": str(tmp_path / "out")},
+    }
+    new = "column 'plan' has only values that are new to the previous run, such as '[A-Z]+'; that"
+    with pytest.raises(DataError, match=f"{new} run knows .*'free'"):
         distsvc.run(job)

@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
-from distsvc.errors import DataError, EmptyInputError
+from distsvc.errors import DataError, EmptyInputError, shown
 from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Span, Table
-from distsvc.storage.rows.columns import check_names
+from distsvc.storage.rows.columns import check_names, truncated
 from distsvc.storage.rows.features import (
     AS_CODES,
     BUCKET,
@@ -28,10 +29,11 @@ from distsvc.storage.rows.features import (
     Feature,
     Uncounted,
     placed,
+    without_sentinels,
 )
 from distsvc.storage.rows.usable import select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
-from distsvc.storage.tables.values import ValueCounts
+from distsvc.storage.tables.values import ValueCounts, matching_batches
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Plan:
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
             output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
-            notes=[*table.notes, *about, *notes, *unknown_values(table, first.X)],
+            notes=[*table.notes, *about, *notes, *unknown_values(table, first)],
         )
 
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
@@ -201,18 +203,24 @@ def with_categories(
     return replace(table, features=tuple(features)), notes
 
 
-def unknown_values(table: Table, X: np.ndarray) -> list[str]:
-    """Return a warning for each category whose share of new or rare values rose by 50 points."""
+def unknown_values(table: Table, first: Block) -> list[str]:
+    """Return a warning for each category with mostly new or rare values in the first rows."""
     # Otherwise numbers in a column that was text would silently become one cluster.
+    changed = {
+        feature.column: feature
+        for feature, places in placed(table.features)
+        if isinstance(feature, Category) and feature.may_be_changed(first.X[:, places])
+    }
+    if not changed:
+        return []
+    span = Span(int(first.rows[0]), int(first.rows[-1]) + 1, len(first.rows))
+    batches = list(matching_batches(table, span, list(changed)))
     notes = []
-    for feature, places in placed(table.features):
-        if isinstance(feature, Category):
-            share = float(feature.in_bucket(X[:, places]).mean())
-            if share > feature.rest + 0.5:
-                notes.append(
-                    f"{share:.0%} of the first {len(X):,} rows have a value of {feature.column!r} "
-                    "that is new to the model, or rare: has the column changed?"
-                )
+    for name, feature in changed.items():
+        array = pa.chunked_array([batch[name] for batch in batches]).combine_chunks()
+        values = without_sentinels(array, table.missing_values)
+        note = feature.change(values, len(first.X))
+        notes += [note] if note else []
     return notes
 
 
@@ -223,6 +231,13 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
     if rest <= known.rest + 0.05:
         return []
     is_missing = isinstance(known, Codes) and not known.rest
+    if is_missing and values.isdisjoint(counts):
+        of_before = truncated([repr(value) for value in known.known])
+        raise DataError(
+            f"column {known.column!r} has only values that are new to the previous run, such as "
+            f"{shown(next(iter(counts)))}; that run knows {of_before}: mend the table, or remove "
+            "continuity.previous, so that cluster ids start at 0"
+        )
     return [
         f"{rest:.1%} of the values of {known.column!r} are new or rare, and count as "
         f"{'missing' if is_missing else repr(BUCKET)} ({known.rest:.1%} when the categories were "

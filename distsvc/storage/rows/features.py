@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
+from distsvc.errors import shown
 from distsvc.errors.forms import Form
 from distsvc.inputs import mixed
 from distsvc.inputs.given import is_numeric, numbers
@@ -49,6 +50,10 @@ AS_CODES, AS_ONE_HOT = "codes", "onehot"
 
 Words = Annotated[tuple[str, ...], Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+MAX_UNKNOWN_SHARE = 0.5
+"""Rise of the share of new or rare values from which a category gets a warning."""
 
 
 class UnusableValueError(ValueError):
@@ -330,10 +335,27 @@ class Category(_Categories):
             raise ValueError("expected known values, each once, found one twice")
         return self
 
-    def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        """Return the mask (n,) bool of rows in the bucket, from the columns X (n, len(names))."""
-        unknown = self.values(pa.array([mixed.bucket_name(self.known)]))
-        return np.asarray((unknown.reshape(1, -1) == X).all(axis=1))
+    def may_be_changed(self, X: np.ndarray) -> bool:
+        """Return True if values in the bucket may exceed `MAX_UNKNOWN_SHARE`; X are its columns."""
+        bucket = self.values(pa.array([mixed.bucket_name(self.known)])).reshape(1, -1)
+        same = (bucket == X) | (np.isnan(bucket) & np.isnan(X))  # without a bucket, they are NaN
+        return float(same.all(axis=1).mean()) > self.rest + MAX_UNKNOWN_SHARE
+
+    def change(self, array: pa.Array, n_rows: int) -> str | None:
+        """Return a warning if the share of values in the bucket exceeds `MAX_UNKNOWN_SHARE`.
+
+        The share is beyond that in the rows whose values were counted. Null is not counted. The
+        warning names the number of rows, `n_rows`.
+        """
+        values = array.drop_null()
+        is_unknown = self.codes(values) == len(self.known)
+        if not len(values) or float(is_unknown.mean()) <= self.rest + MAX_UNKNOWN_SHARE:
+            return None
+        value = values.filter(pa.array(is_unknown))[0].as_py()
+        return (
+            f"{is_unknown.mean():.0%} of the values of {self.column!r} in the first {n_rows:,} "
+            f"rows are new to the model, or rare, such as {shown(value)}: has the column changed?"
+        )
 
     @property
     def expected(self) -> str:
