@@ -14,6 +14,7 @@ from distsvc.errors import CheckFailedError, DataError, DistsvcError, JobFileErr
 from distsvc.job.file import load_job
 from distsvc.published import backfill as backfills
 from distsvc.published.backfill import backfill, publish_commands
+from distsvc.published.republish import withdraw
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Display, Start
 from distsvc.storage.places.arrays import sealed
@@ -113,6 +114,26 @@ def test_a_held_night_ends_the_backfill_and_prints_the_next_commands(job_file, t
     assert [night["state"] for night in found["nights"]] == ["published"] * 2
     assert found["go_on"] == []
     assert manifest(job_file, DAYS[2]).previous.run_id == run_id
+
+
+def test_a_held_night_names_the_night_that_it_continues(job_file, tmp_path):
+    first, second = (f"{tmp_path}/out/{day}" for day in DAYS[:2])
+    nights(job_file, last=DAYS[1])
+    strict = ("checks.min_rows=1000",)
+    assert f"It continues {second}. " in nights(job_file, DAYS[2], settings=strict)[0].words
+    withdraw(second)
+    held = nights(job_file, DAYS[2], settings=strict)[0].words
+    assert f"It continues {first}, since {second} was withdrawn. " in held
+    withdraw(first)
+    held = nights(job_file, DAYS[2], settings=strict)[0].words
+    assert f"It continues no night: {second}, {first} were withdrawn. " in held
+
+
+def test_a_held_night_is_no_withdrawn_one(job_file, tmp_path):
+    nights(job_file, last=DAYS[0])
+    for day in DAYS[1:3]:
+        held = nights(job_file, day, day, settings=("checks.min_rows=1000",))[0].words
+        assert f"It continues {tmp_path}/out/{DAYS[0]}. " in held
 
 
 def test_printed_commands_start_an_interrupted_night_with_another_input_over(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import platform
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from distsvc import __version__
-from distsvc.errors import CheckFailedError, OutputPermissionError
+from distsvc.errors import CheckFailedError, DistsvcError, OutputPermissionError
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
 from distsvc.run.labelling.phase import Labelled, label_files
+from distsvc.run.nights.continuity import Previous
 from distsvc.run.starting import RunContext
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import LOG
@@ -26,6 +28,8 @@ from distsvc.storage.publishing.manifest import (
     ListedFile,
     Manifest,
 )
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import check_unchanged
 
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
@@ -56,15 +60,29 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
     stays = f"Nothing is published in {shown}."
     if output.run_id:
         stays = f"What was published in {shown} stays."
+    goes_on = _continued_night(context.job.continuity.previous, previous)
     back = previous.way_back if previous else ""
     page = f"{shown.rstrip('/')}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}"
     error = CheckFailedError(
-        f"run {run.attempt} is held back: {failed}. {stays} See {page}. If the input "
-        "is wrong, mend it and run the night again; to publish it all the same: distsvc "
+        f"run {run.attempt} is held back: {failed}. {goes_on}{stays} See {page}. If "
+        "the input is wrong, mend it and run the night again; to publish it all the same: distsvc "
         f"publish {shown} --held {run.attempt}{back and f'; {back}'}"
     )
     error.report, error.page = report, page
     raise error
+
+
+def _continued_night(paths: Sequence[str], previous: Previous | None) -> str:
+    """Return a sentence on the night that a run continues, and withdrawn ones since; or ""."""
+    withdrawn = []
+    for path in paths[: previous.nights if previous else None]:
+        with suppress(DistsvcError, OSError):  # unreadable
+            found = Output(path).candidates().values()
+            withdrawn += [path] if any(one.override or not one.failed for one in found) else []
+    since = f"{truncated(withdrawn, 3)} {'was' if len(withdrawn) == 1 else 'were'} withdrawn"
+    if previous is None:
+        return f"It continues no night: {since}. " if withdrawn else ""
+    return f"It continues {previous.path}{f', since {since}' if withdrawn else ''}. "
 
 
 def make_manifest(
