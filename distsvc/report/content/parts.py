@@ -283,7 +283,7 @@ class ProfileColumn(ReportPart):
     """One column of a cluster's profile."""
 
     column: str
-    apart: Number  # share of the cluster's rows in the range, minus the share of other rows
+    apart: Number  # share of the cluster's sample in the range, minus the share of other rows
     low: Known  # None if the range is open
     high: Known
     inside: Spread  # quartiles of the cluster's rows

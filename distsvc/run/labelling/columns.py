@@ -25,7 +25,7 @@ from distsvc.report.content.parts import (
     ReasonsPart,
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns, PilotRows
-from distsvc.run.labelling.counts import Tally, levels_of_features
+from distsvc.run.labelling.counts import ClusterContents, Tally, levels_of_features, shares_in
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, clip_rows
 from distsvc.run.learning.stream import Terms
@@ -66,8 +66,10 @@ class OptionalColumns(Tally):
     def begin(self) -> None:
         """Set all counts to 0."""
 
-    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
-        """Return parts of the report, from the labelled pilot and the rule's preparation."""
+    def parts(
+        self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
+    ) -> ExplainedParts:
+        """Return parts of the report, from the labelled pilot, its preparation, and counts."""
         return {}
 
 
@@ -111,7 +113,9 @@ class Shares(OptionalColumns):
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.counts += arrays["shares"]
 
-    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
+    def parts(
+        self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
+    ) -> ExplainedParts:
         """Return the histogram of shares, if they are published and there are several clusters."""
         rule = self.labeller.rule
         if not self.output.shares or rule.n_clusters < 2:
@@ -196,9 +200,11 @@ class Reasons(OptionalColumns):
         self.leading = self.leading + arrays["leading"]
         self._keep({name: arrays[name] for name in self.far})
 
-    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
+    def parts(
+        self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
+    ) -> ExplainedParts:
         """Return the columns that are most often the first reason, and the farthest rows."""
-        counts, counted = self.leading, None
+        counts, counted, self.level_rows = self.leading, None, contents.rows
         if not self.counts_all:
             places = np.flatnonzero(rows.scores < self.typical.least)[: self.n_sampled]
             counted = len(places)
@@ -267,20 +273,23 @@ class Reasons(OptionalColumns):
             usual = rows.raw[(rows.labels == label) & (rows.scores >= self.typical.least)]
             heavy = zip(order[i, : self.n_reported], shares[i, : self.n_reported], strict=True)
             reasons = [
-                self._reason(int(k), float(share), far["X"][i], usual)
+                self._reason(int(k), float(share), far["X"][i], usual, label)
                 for k, share in heavy
                 if share > 0.0
             ]
             found.append(FarRow(row=row, id=id or None, score=score, label=label, reasons=reasons))
         return found
 
-    def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
+    def _reason(
+        self, k: int, share: float, row: np.ndarray, usual: np.ndarray, label: int
+    ) -> Reason:
         """Return the reason for column or vector k of a row (d,), from typical rows `usual`."""
         first = self.firsts[k]
         if first in self.levels:
             of = self.levels[first]
-            own = of.levels_of(row[None])[0]
-            held = float(np.mean(of.levels_of(usual) == own)) if len(usual) else None
+            own, rows = of.levels_of(row[None])[0], self.level_rows[of.column]
+            known = rows if own == len(of.names) else rows[:, :-1]
+            held = float(shares_in(known, label)[0, own])
             return Reason(column=self._named(k, row), share=share, held=held)
         if self.sizes[k] > 1:
             return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))

@@ -232,6 +232,12 @@ class ClusterContents(Tally):
         self.sample = np.concatenate([self.sample, arrays["compared_sample"]])
 
 
+def shares_in(rows: np.ndarray, cluster: int) -> np.ndarray:
+    """Return the shares (2, L) of levels in a cluster and in the others; `rows` are (k, L)."""
+    both = np.stack([rows[cluster], rows.sum(axis=0) - rows[cluster]])
+    return np.asarray(both / np.maximum(both.sum(axis=1, keepdims=True), 1))
+
+
 def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
     """Return the levels of nominal and one-hot features, in order."""
     found = []

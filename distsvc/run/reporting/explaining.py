@@ -24,7 +24,7 @@ from distsvc.report.content.parts import (
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import PilotRows, rounded
 from distsvc.run.labelling.columns import ExplainedParts
-from distsvc.run.labelling.counts import CountedLevels
+from distsvc.run.labelling.counts import shares_in
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import Pilot, numbers_of
@@ -44,35 +44,50 @@ def explanation_parts(
         "columns": columns_part(run.plan, preparation, job, labelled, rows),
     }
     for one in labelled.optional:
-        parts |= one.parts(rows, preparation)
+        parts |= one.parts(rows, preparation, labelled.contents)
     return parts
 
 
 def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> ProfilesPart | None:
-    """Return profiles of the clusters of the labelled pilot; None for a single cluster."""
-    columns, raw, one_hot = _profile_columns(rows, table.features, labelled.contents.features)
+    """Return profiles of the clusters of the labelled pilot; None for a single cluster.
+
+    Shares of levels and of missing values are those of all rows, as in the table of clusters.
+    """
+    columns, raw, groups = _profile_columns(rows, table.features, labelled)
     typical = labelled.labeller.typical
     usual = rows.scores >= typical.least
+    one_hot = [group for group, _ in groups]
     found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, one_hot)
     if not found:
         return None
-    indicators = {k for group in one_hot for k in range(group.start, group.stop)}
     units = units_of(table.features, table.types) if table.types else {}
     parts = []
     for profile in found:
-        named = [
-            ProfileColumn(
-                column=columns[one.place],
-                apart=one.apart,
-                low=one.low if np.isfinite(one.low) else None,
-                high=one.high if np.isfinite(one.high) else None,
-                inside=_spread(one.inside),
-                outside=_spread(one.outside),
-                present=one.low > 0.0 if one.place in indicators else None,
-                unit="" if one.place in indicators else units.get(columns[one.place], ""),
+        shares = {
+            k: own
+            for group, counts in groups
+            for k, own in enumerate(shares_in(counts, profile.label).T, group.start)
+            if k < group.stop
+        }
+        named = []
+        for one in profile.columns:
+            spreads, present = np.stack([one.inside, one.outside]), None
+            if one.place in shares:
+                present, own = one.low > 0.0, shares[one.place]
+                spreads[:, 3] = own if present else 1.0 - own
+            inside, outside = map(_spread, spreads)
+            named.append(
+                ProfileColumn(
+                    column=columns[one.place],
+                    apart=one.apart,
+                    low=one.low if np.isfinite(one.low) else None,
+                    high=one.high if np.isfinite(one.high) else None,
+                    inside=inside,
+                    outside=outside,
+                    present=present,
+                    unit="" if one.place in shares else units.get(columns[one.place], ""),
+                )
             )
-            for one in profile.columns
-        ]
         places, numbers = [one.place for one in profile.columns], rows.numbers[profile.typical]
         examples = [
             TypicalRow(row=row, id=labelled.row_ids.get(row), values=raw[i, places].tolist())
@@ -85,16 +100,17 @@ def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> Profiles
 
 
 def _profile_columns(
-    rows: PilotRows, features: Sequence[Feature], levels: Sequence[CountedLevels]
-) -> tuple[list[str], np.ndarray, list[slice]]:
-    """Return the columns of profiles: names, values (m, c), and slices of indicators."""
+    rows: PilotRows, features: Sequence[Feature], labelled: Labelled
+) -> tuple[list[str], np.ndarray, list[tuple[slice, np.ndarray]]]:
+    """Return the columns of profiles: names, values (m, c), slices and counts of indicators."""
     columns: list[str] = []
     parts: list[np.ndarray] = []
-    groups: list[slice] = []
-    counted = {one.column: one for one in levels}
+    groups: list[tuple[slice, np.ndarray]] = []
+    contents, sizes = labelled.contents, labelled.counts.sizes.sum(axis=1)
+    counted = {one.column: one for one in contents.features}
 
-    def indicate(names: Sequence[str], values: np.ndarray) -> None:
-        groups.append(slice(len(columns), len(columns) + len(names)))
+    def indicate(names: Sequence[str], values: np.ndarray, counts: np.ndarray) -> None:
+        groups.append((slice(len(columns), len(columns) + len(names)), counts))
         columns.extend(names)
         parts.append(values)
 
@@ -105,7 +121,8 @@ def _profile_columns(
         if own is not None:
             indicators = np.eye(len(own.names) + 1)[own.levels_of(rows.raw), :-1]
             indicators[absent] = np.nan
-            indicate([f"{feature.column}={name}" for name in own.names], indicators)
+            levels = [f"{feature.column}={name}" for name in own.names]
+            indicate(levels, indicators, contents.rows[feature.column][:, :-1])
         else:
             if isinstance(feature, Vector) and len(names) > 1:
                 values = components(rows.X[:, places])
@@ -113,7 +130,9 @@ def _profile_columns(
             columns.extend(names)
             parts.append(values)
         if absent.any() and not absent.all():
-            indicate([f"{feature.column} missing"], absent[:, None].astype(np.float64))
+            missing = contents.missing[:, places.start]
+            counts = np.column_stack([missing, sizes - missing])
+            indicate([f"{feature.column} missing"], absent[:, None].astype(np.float64), counts)
     return columns, np.hstack(parts), groups
 
 

@@ -70,7 +70,8 @@ def test_a_category_is_described_by_shares():
     columns[0] |= {"column": "country=DE", "present": True, "low": 1.0, "high": 1.0}
     text = page_text(report)
     assert "(50.0 %) country=DE 99.0 % (others 1.5 %) 2 typical rows" in text
-    assert "For a category, the bar is the share" in text
+    assert "For a category, the bar is its share, counted in all rows." in text
+    assert "All else is measured on a sample of 900 rows." in text
     own, other = first_bars(report)
     assert own.width > 50 * other.width
     columns[0]["present"] = False

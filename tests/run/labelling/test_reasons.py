@@ -43,7 +43,7 @@ def pilot_of(reasons, X):
 
 def part_of(reasons, X=None):
     pilot = pilot_of(reasons, np.zeros((5, len(reasons.names))) if X is None else X)
-    return reasons.parts(pilot, lambda X: X / 10.0)["reasons"]
+    return reasons.parts(pilot, lambda X: X / 10.0, SimpleNamespace(rows={}))["reasons"]
 
 
 def test_a_ball_names_the_columns_of_the_largest_squares():
@@ -162,10 +162,11 @@ def reasons_about(features, n_reasons, types=(), n_places=2):
     return Reasons(SimpleNamespace(rule=rule, typical=NONE), preparation, features, output, types)
 
 
-def part_in(reasons, pilot, scale):
+def part_in(reasons, pilot, scale, **level_rows):
     """Return the part of the report for a pilot of four rows, which `scale` scales."""
     rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
-    return reasons.parts(rows, scale)["reasons"]
+    counts = SimpleNamespace(rows={name: np.array([own]) for name, own in level_rows.items()})
+    return reasons.parts(rows, scale, counts)["reasons"]
 
 
 def test_a_category_is_one_reason_that_names_its_value():
@@ -176,9 +177,9 @@ def test_a_category_is_one_reason_that_names_its_value():
     assert text == ["heat (50%), kind=b (50%)", "heat (90%), kind=a (10%)",
                     "heat (80%), kind=other (20%)"]  # fmt: skip
     pilot = np.array([[0.0, 1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 1.0, 0.0]])
-    part = part_in(reasons, pilot, lambda X: X)
+    part = part_in(reasons, pilot, lambda X: X, kind=[5, 3, 0, 2])
     told = {row.row: {r.column: r.held for r in row.reasons} for row in part.farthest}
-    assert told[0] == {"heat": None, "kind=b": 0.25}
+    assert told[0] == {"heat": None, "kind=b": 0.375}
     assert told[2]["kind=other"] == 0.0
 
 
@@ -189,7 +190,7 @@ def test_booleans_and_dates_are_shown_as_in_the_table():
     text = reasons.add(block_of(X), Z, reasons.rule.label(Z))["reasons"]
     assert text == ["express=true (80%)"]
     pilot = np.array([[0.0, 20_000.0]] * 3 + [[1.0, 20_000.0]])
-    flag, date = part_in(reasons, pilot, lambda _: Z).farthest[0].reasons
+    flag, date = part_in(reasons, pilot, lambda _: Z, express=[3, 1, 0]).farthest[0].reasons
     assert (flag.column, flag.held, flag.unit) == ("express=true", 0.25, "")
     assert (date.column, date.value, date.unit) == ("opened", 19_000.0, "date")
 
@@ -202,5 +203,5 @@ def test_codes_are_named_by_their_level():
     text = reasons.add(block_of(X), Z, reasons.rule.label(Z))["reasons"]
     assert text == ["kind=b (94%)", "kind missing (94%)"]
     pilot = np.array([[0.0, 0.0]] * 3 + [[0.0, 1.0]])
-    part = part_in(reasons, pilot, lambda _: Z)
-    assert part.farthest[0].reasons[0].held == 0.25
+    part = part_in(reasons, pilot, lambda _: Z, kind=[6, 2, 8])
+    assert [row.reasons[0].held for row in part.farthest] == [0.25, 0.5]

@@ -24,6 +24,7 @@ from distsvc.run.reporting.columns import (
     number_fields,
     separating_columns,
 )
+from distsvc.run.work import plan
 from distsvc.storage.rows.features import Codes, Numeric, OneHot, TextNumber
 from tests.published_files import read_labels
 from tests.small_runs import forget, small_job
@@ -122,6 +123,34 @@ def test_clusters_are_compared_by_features_and_other_columns(name, tmp_path):
     assert found["news"].explained < 0.05
     content = json.loads((tmp_path / "out/report.json").read_text())
     assert content["columns"]["columns"][0]["column"] == "spend"
+
+
+@pytest.mark.usefixtures("quick_page")
+def test_profiles_have_the_shares_of_all_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "PILOT_ROWS", 300)
+    pq.write_table(planted(), tmp_path / "t.parquet")
+    job = small_job(
+        tmp_path / "t.parquet",
+        {"algorithm": "bico", "n_clusters": 3},
+        input={"columns": ["spend", "age", "plan", "tier"]},
+        preprocess={"missing": "median", "encode": {"plan": "onehot", "tier": "onehot"}},
+    )
+    report = run_job(job)
+    assert report.profiles.rows == 300
+    labels = read_labels(tmp_path / "out")["label"].to_numpy()
+    values = planted().to_pydict()
+    checked = set()
+    for profile in report.profiles.clusters:
+        for one in profile.columns:
+            if one.present is None:
+                continue
+            column, _, level = one.column.removesuffix(" missing").partition("=")
+            has = np.array([str(v).lower() == (level or "none") for v in values[column]])
+            inside = np.mean(has[labels == profile.label] == one.present)
+            outside = np.mean(has[labels != profile.label] == one.present)
+            assert (one.inside.share, one.outside.share) == pytest.approx((inside, outside))
+            checked.add(column)
+    assert checked >= {"tier", "plan"}
 
 
 N_FLAGS = 400
