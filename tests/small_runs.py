@@ -85,7 +85,7 @@ def zeroed(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2))
 
 
-def small_job(path: Path, model: dict[str, Any], **sections: dict[str, Any]) -> Job:
+def small_job(path: Path | str, model: dict[str, Any], **sections: dict[str, Any]) -> Job:
     """Return a job that cuts a table into partitions of 300 rows and blocks of 70."""
     plane = model.get("algorithm") == "linear-one-class"
     content = {
@@ -93,7 +93,7 @@ def small_job(path: Path, model: dict[str, Any], **sections: dict[str, Any]) -> 
         "preprocess": {"scale": "minmax" if plane else "standard"},
         "model": model,
         "cluster": {"workers": 0, "partition_rows": 300, "block_rows": 70},
-        "output": {"path": str(path.parent / "out")},
+        "output": {"path": str(Path(path).parent / "out")},
     }
     names = {**content, **sections}
     return parse_job({name: content.get(name, {}) | sections.get(name, {}) for name in names})

@@ -1,6 +1,5 @@
 """A small table, jobs that cluster it, and what a run leaves."""
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -9,7 +8,8 @@ import pyarrow as pa
 
 from distsvc.job.config import Job
 from distsvc.job.file import parse_job
-from tests.published_files import listed, read_labels
+from tests.published_files import labels_folder
+from tests.small_runs import digests
 
 MODEL = {"gamma": 4.0, "nu": 0.1, "max_iter": 20_000, "budget": 40}
 N = 900
@@ -41,29 +41,15 @@ def config(path, out, **sections) -> Job:
     return parse_job(given | sections)
 
 
-def files(out) -> dict[str, str]:
-    return {
-        str(p.relative_to(out)): hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in sorted(Path(out).rglob("*"))
-        if p.is_file()
-    }
-
-
 def label_files(out) -> dict[str, str]:
-    """Return the digests of the listed parts, by their own names."""
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in listed(out, "labels/")
-    }
-
-
-def labels(out) -> pa.Table:
-    return read_labels(out)
+    """Return the digests of the parts, by their own names."""
+    return digests(labels_folder(out))
 
 
 def check_manifest(out) -> dict:
     manifest = json.loads((out / "manifest.json").read_text())
     entries = {file[key]: file for file in manifest["files"] for key in ("file", "stored")}
-    found = files(out)
+    found = digests(out)
     beside = {"manifest.json", "_SUCCESS", ".runs/lock", "report.html", "report.json"}
     assert set(entries) == set(found) - beside
     for name, file in entries.items():
@@ -74,7 +60,7 @@ def check_manifest(out) -> dict:
 
 def copied(out, folder) -> Path:
     """Copy a published run into a folder, to be damaged."""
-    for name in files(out):
+    for name in digests(out):
         target = folder / "copy" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((out / name).read_bytes())

@@ -1,12 +1,10 @@
 """Small tables, jobs that cluster them by level trees, and what a run leaves."""
 
-import hashlib
-
 import numpy as np
 
-from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
 from tests.published_files import published_file
+from tests.small_runs import small_job
 
 MODEL = {"effort": "fast", "max_iter": 2000}
 N = 900
@@ -22,20 +20,12 @@ def blobs(d, n=N):
     return X * 10.0 ** np.arange(d) + 7.0, y
 
 
-def run(table, out, model=None, cut=(100, 300), **options):
-    """Run a job in this process, or where a scheduler is given on its workers."""
-    content = {
-        "input": {"path": str(table)} | options.pop("input", {}),
-        "model": MODEL | (model or {}),
-        "preprocess": options.pop("preprocess", {}),
-        "cluster": {"workers": 0, "block_rows": cut[0], "partition_rows": cut[1]},
-        "output": {"path": str(out)} | options.pop("output", {}),
-    }
-    return run_job(parse_job(content), **options)
-
-
-def digest_of(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def run(table, out, model=None, cut=(100, 300), **sections):
+    """Run a job in this process; a cut has the rows of a block and of a partition."""
+    cluster = {"block_rows": cut[0], "partition_rows": cut[1]}
+    output = {"path": str(out)}
+    given = MODEL | (model or {})
+    return run_job(small_job(table, given, cluster=cluster, output=output, **sections))
 
 
 def model_of(out):

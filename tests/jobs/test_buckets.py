@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.job.file import parse_job
 from distsvc.kernels import jit
 from distsvc.published.status import status
 from distsvc.run.job import run_job
@@ -56,14 +55,8 @@ def out(request):
 
 def bucket_job(model, out, table="t.parquet", **sections):
     """Return a job as `small_job` makes it, but from the bucket to the bucket."""
-    content = {
-        "input": {"path": f"s3://{BUCKET}/in/{table}"},
-        "preprocess": {"scale": "standard"},
-        "model": model,
-        "cluster": {"workers": 0, "partition_rows": 300, "block_rows": 70},
-        "output": {"path": f"s3://{BUCKET}/{out}"},
-    }
-    return parse_job({name: content[name] | sections.get(name, {}) for name in content})
+    output = {"path": f"s3://{BUCKET}/{out}"}
+    return small_job(f"s3://{BUCKET}/in/{table}", model, output=output, **sections)
 
 
 def of_bucket(out):

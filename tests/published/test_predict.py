@@ -16,8 +16,9 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import LABELLER_FIELDS
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
-from tests.jobs.blob_jobs import N, blobs, config, files, labels
-from tests.published_files import nothing_left
+from tests.jobs.blob_jobs import N, blobs, config
+from tests.published_files import nothing_left, read_labels
+from tests.small_runs import digests
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -64,14 +65,14 @@ def test_other_columns_and_another_order_change_nothing(
     )
     assert [known["names"] for known in told] == ignored
     predict_table(with_default_columns, str(blob_table), str(tmp_path / "whole"))
-    assert labels(tmp_path / "out").equals(labels(tmp_path / "whole"))
+    assert read_labels(tmp_path / "out").equals(read_labels(tmp_path / "whole"))
 
 
 def test_columns_are_found_by_name(blob_run, tmp_path):
     data = blobs().select(["split", "y", "class", "x"])
     pq.write_table(data, tmp_path / "in.parquet")
     predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
-    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
+    assert read_labels(tmp_path / "out").equals(read_labels(blob_run[0]))
 
 
 def test_predict_again_does_nothing(blob_run, blob_table, tmp_path):
@@ -87,14 +88,14 @@ def test_predict_with_another_model_is_refused_unless_overwritten(blob_run, blob
     with pytest.raises(JobFileError, match="already published by a different configuration"):
         predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"))
     predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"), start=OVERWRITE)
-    assert labels(tmp_path / "out").equals(labels(tmp_path / "other"))
+    assert read_labels(tmp_path / "out").equals(read_labels(tmp_path / "other"))
 
 
 def test_predict_does_not_replace_a_run(blob_run, blob_table):
-    before = files(blob_run[0])
+    before = digests(blob_run[0])
     with pytest.raises(JobFileError, match="is the published run with the model"):
         predict_table(blob_run[0], str(blob_table), str(blob_run[0]), start=OVERWRITE)
-    assert files(blob_run[0]) == before
+    assert digests(blob_run[0]) == before
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """Wide tables: rows kept as the level tree sees them, read as float32, few of them kept raw."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from distsvc.models.hyperplanes.engine import TreeEngine
@@ -10,6 +8,7 @@ from distsvc.models.rows import sampling
 from distsvc.run.algorithms import level_tree
 from distsvc.run.job import run_job
 from distsvc.run.learning import survey
+from tests.published_files import read_labels
 from tests.small_runs import small_job, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -30,8 +29,7 @@ def published(tmp_path, name, X, **cluster):
     folder = tmp_path / name
     folder.mkdir()
     report = run_job(small_job(write_table(folder / "in.parquet", X), MODEL, cluster=cluster))
-    parts = [pq.read_table(part) for part in sorted(folder.glob("out/labels/**/*.parquet"))]
-    return [phase.name for phase in report.phases], pa.concat_tables(parts).combine_chunks()
+    return [phase.name for phase in report.phases], read_labels(folder / "out")
 
 
 @pytest.mark.parametrize("partition_rows", [100, 1000])

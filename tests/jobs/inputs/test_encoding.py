@@ -7,7 +7,6 @@ import pytest
 
 from distsvc.errors import CheckFailedError, DataError
 from distsvc.job.config import PreprocessConfig
-from distsvc.job.file import parse_job
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.published.predict import predict_table
 from distsvc.run.fitting import make_scaling
@@ -18,6 +17,7 @@ from distsvc.run.work import plan
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from tests.published_files import read_labels
+from tests.small_runs import small_job
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -36,17 +36,12 @@ def rows(n=300, seed=0, kinds=("red", "green", "blue")) -> dict:
     }
 
 
-def job(path, out, model=None, encode=ENCODE, **sections):
-    model = {"algorithm": "bico", "n_clusters": 3} if model is None else model
-    content = {
-        "input": {"path": str(path)},
-        "preprocess": {"encode": encode},
-        "model": model,
-        "cluster": {"workers": 0},
-        "output": {"path": str(out)},
-    }
-    return parse_job({name: content.get(name, {}) | sections.get(name, {}) for name in content}
-                     | {n: s for n, s in sections.items() if n not in content})  # fmt: skip
+CENTRES = {"algorithm": "bico", "n_clusters": 3}
+
+
+def job(path, out, model=CENTRES, encode=ENCODE, **sections):
+    preprocess, output = {"encode": encode}, {"path": str(out)}
+    return small_job(path, model, preprocess=preprocess, output=output, **sections)
 
 
 def write(path, columns) -> str:
@@ -101,7 +96,7 @@ def test_nights_keep_the_columns_of_the_first(tmp_path):
     assert "of the values of 'kind' are new or rare" in warning
     drift = {column.column: column.index for column in report.drift.columns}
     assert drift["kind=other"] > 1.0 > drift["kind=green"]
-    assigned = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
+    assigned = CENTRES | {"mode": "assign"}
     strange = write(tmp_path / "strange-t.parquet", rows(seed=2, kinds=("a", "b", "c")))
     with pytest.raises(CheckFailedError, match="column 'kind=other'"):  # as every night is checked
         run_job(job(strange, tmp_path / "strange", assigned, **goes_on))
@@ -112,8 +107,7 @@ def test_nights_keep_the_columns_of_the_first(tmp_path):
     assert report.lineage.rows == 300
     with pytest.raises(DataError, match="needs the columns 'kind=blue'"):
         run_job(job(night, tmp_path / "3", encode={"city": "frequency"}, **goes_on))
-    assign = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
-    run_job(job(night, tmp_path / "4", model=assign, encode={}, **goes_on))
+    run_job(job(night, tmp_path / "4", assigned, encode={}, **goes_on))
 
 
 def test_the_digest_covers_the_encoding_and_not_its_order():

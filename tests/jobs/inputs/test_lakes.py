@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.job.file import parse_job
 from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
@@ -16,7 +15,7 @@ from distsvc.run.work.start import Start
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from tests.published_files import read_labels
-from tests.small_runs import three_clusters
+from tests.small_runs import small_job, three_clusters
 
 deltalake = pytest.importorskip("deltalake")
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -29,14 +28,11 @@ def rows(first: int = 0) -> pa.Table:
     return pa.table({"x": X[:, 0], "y": X[:, 1], "event": np.arange(first, first + N)})
 
 
-def job_of(path, out, **sections):
-    given = {
-        "input": {"path": str(path)} | sections.pop("input", {}),
-        "model": {"algorithm": "bico", "n_clusters": 3} | sections.pop("model", {}),
-        "cluster": {"workers": 0},
-        "output": {"path": str(out)},
-    }
-    return parse_job(given | sections)
+CENTRES = {"algorithm": "bico", "n_clusters": 3}
+
+
+def job_of(path, out, model=CENTRES, **sections):
+    return small_job(path, model, output={"path": str(out)}, **sections)
 
 
 def run_of(out) -> str:
@@ -104,7 +100,7 @@ def test_a_model_of_a_key_and_a_row_number_is_applied_to_them(tmp_path):
     assert read_labels(tmp_path / "labels").equals(read_labels(tmp_path / "out"))
     goes_on = {"previous": str(tmp_path / "out")}
     report = run_job(
-        job_of(tmp_path / "in", tmp_path / "next", continuity=goes_on, model={"mode": "assign"})
+        job_of(tmp_path / "in", tmp_path / "next", CENTRES | {"mode": "assign"}, continuity=goes_on)
     )
     assert report.input.columns == ["day", "event", "x"]
     report = run_job(job_of(tmp_path / "in", tmp_path / "refit", continuity=goes_on))

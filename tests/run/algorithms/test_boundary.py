@@ -9,7 +9,6 @@ import pytest
 from sklearn.datasets import make_moons
 
 from distsvc.errors import JobFileError
-from distsvc.job.file import parse_job
 from distsvc.run.algorithms import boundary
 from distsvc.run.job import run_job
 from distsvc.run.work import directory
@@ -17,6 +16,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.run.work.workers.cluster import Workers
 from tests.published_files import listed, published_file
+from tests.small_runs import small_job
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -32,14 +32,8 @@ def table(tmp_path_factory):
     return path
 
 
-def run(table, out, model, **cluster):
-    content = {
-        "input": {"path": str(table)},
-        "model": {"seed": SEED} | model,
-        "cluster": {"workers": 0, "block_rows": 100, "partition_rows": 300} | cluster,
-        "output": {"path": str(out)},
-    }
-    return run_job(parse_job(content))
+def run(table, out, model):
+    return run_job(small_job(table, {"seed": SEED} | model, output={"path": str(out)}))
 
 
 def test_an_empty_boundary_ends_the_job(table, tmp_path):

@@ -1,14 +1,12 @@
 """The previous night's clusters are replaced only if others are clearly better."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
 from tests.published_files import read_labels
+from tests.small_runs import small_job, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -17,18 +15,13 @@ CENTRES = np.array([[0, 0, 0, 0], [9, 0, 0, 0], [0, 9, 0, 9], [9, 9, 0, 0], [0, 
 
 def night(folder, name, X, previous="", **continuity):
     """Cluster rows X (n, d) into a folder; return the published labels (n,) and the report."""
-    table = folder / f"{name}.parquet"
-    pq.write_table(pa.table({f"x{k}": column for k, column in enumerate(X.T)}), table)
-    job = {
-        "input": {"path": str(table)},
-        "model": {"effort": "fast", "max_iter": 2000, "seed": len(name)},
-        "cluster": {"workers": 0},
-        "output": {"path": str(folder / name)},
-    }
+    table = write_table(folder / f"{name}.parquet", X)
+    sections = {"output": {"path": str(folder / name)}}
     if previous:
-        job["continuity"] = {"previous": str(folder / previous)} | continuity
-        job["checks"] = {"max_drift": False, "same_units": False}
-    report = run_job(parse_job(job))
+        sections["continuity"] = {"previous": str(folder / previous)} | continuity
+        sections["checks"] = {"max_drift": False, "same_units": False}
+    model = {"effort": "fast", "max_iter": 2000, "seed": len(name)}
+    report = run_job(small_job(table, model, **sections))
     return read_labels(folder / name)["label"].to_numpy(), report
 
 

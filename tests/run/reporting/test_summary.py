@@ -19,7 +19,8 @@ from distsvc.published.status import status
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import _title
-from tests.jobs.blob_jobs import N, blobs, labels
+from tests.jobs.blob_jobs import N, blobs
+from tests.published_files import read_labels
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 
@@ -32,7 +33,7 @@ def test_the_report_agrees_with_the_labels(blob_run):
     assert report.input.columns == ["x", "y"]
     assert report.command == "distsvc run x"
     assert sum(cluster.rows for cluster in report.clusters) == N
-    found = labels(out)
+    found = read_labels(out)
     for cluster in report.clusters:
         inside = found["label"].to_numpy() == cluster.label
         assert cluster.rows == inside.sum()
