@@ -92,28 +92,22 @@ def test_warn_must_be_reached_before_limit(checks, message):
     assert message in str(caught.value)
 
 
-def test_a_check_of_ids_without_ids():
-    refused(
-        "job: checks.unique_id needs input.id, the column whose values it compares",
-        checks={"unique_id": True},
-    )
+PREVIOUS = "needs continuity.previous, the run whose model labels the rows"
 
 
-def test_a_check_of_a_reference_without_one():
-    refused(
-        "job: checks.max_reference_drift needs continuity.reference, the run that it compares with",
-        checks={"max_reference_drift": 1.0},
-    )
-
-
-@pytest.mark.parametrize("mode", ["assign", "auto"])
-def test_a_mode_without_the_run_whose_model_it_uses(mode):
-    refused(
-        f"job: model.mode = '{mode}' needs continuity.previous, the run whose model labels the "
-        "rows",
-        model={"mode": mode},
-    )
-    assert job(model={"mode": mode}, continuity={"previous": "a"}).model.mode == mode
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"checks": {"unique_id": True}},
+         "checks.unique_id needs input.id, the column whose values it compares"),
+        ({"checks": {"max_reference_drift": 1.0}},
+         "checks.max_reference_drift needs continuity.reference, the run that it compares with"),
+        ({"model": {"mode": "assign"}}, f"model.mode = 'assign' {PREVIOUS}"),
+        ({"model": {"mode": "auto"}}, f"model.mode = 'auto' {PREVIOUS}"),
+    ],
+)  # fmt: skip
+def test_a_key_that_needs_another(sections, message):
+    refused(f"job: {message}", **sections)
 
 
 @pytest.mark.parametrize("algorithm", PARAMETERS)

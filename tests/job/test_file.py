@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from distsvc.errors import InputNotFoundError, JobFileError
+from distsvc.errors import JobFileError
 from distsvc.job.config import MODEL_SECTIONS, Job
 from distsvc.job.file import (
     job_text,
@@ -25,16 +25,6 @@ def file(tmp_path):
     path = tmp_path / "job.toml"
     path.write_text('[input]\npath = "in"\n[model]\nbudget = 7\n[output]\npath = "out"\n')
     return path
-
-
-def test_load_job(file):
-    assert load_job(file).model.budget == 7
-    assert load_job(str(file)).output.path == "out"
-
-
-def test_missing_job_file(tmp_path):
-    with pytest.raises(InputNotFoundError, match=r"job file .*none\.toml does not exist"):
-        load_job(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(
@@ -71,10 +61,6 @@ def test_job_file_that_is_a_folder(tmp_path):
 )
 def test_set(file, setting, section, key, value):
     assert getattr(getattr(load_job(file, (setting,)), section), key) == value
-
-
-def test_the_last_set_wins(file):
-    assert load_job(file, ("model.budget=1", "model.budget=2")).model.budget == 2
 
 
 @pytest.mark.parametrize("setting", ["model.nu", "nu=1", ".nu=1", "model.=1", "=1", ""])

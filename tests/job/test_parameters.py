@@ -226,6 +226,7 @@ def test_a_job_that_gives_nothing_keeps_every_rule(algorithm):
         ({"solver": "exact"}, "solver='exact' needs all rows at once; use fit"),
         ({"labelling": "level-tree"}, "a level tree needs all rows at once; use fit"),
         ({"gamma": [1.0]}, "a level tree needs all rows at once; use fit"),
+        ({"n_clusters": 3}, "a level tree needs all rows at once; use fit"),
         ({"labelling": "balls"}, "labelling='balls' needs all rows at once; use fit"),
     ],
 )

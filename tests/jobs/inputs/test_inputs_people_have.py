@@ -15,8 +15,6 @@ from scipy import sparse
 
 from distsvc import IncrementalMDH
 from distsvc.errors import DataError, DistsvcError, JobFileError
-from distsvc.job.config import InputConfig, PreprocessConfig
-from distsvc.storage.tables.opening import open_table
 from tests.small_tables import everything, opened
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -287,13 +285,3 @@ def test_not_taken_by_an_estimator(name):
     make, message = NOT_TAKEN[name]
     with pytest.raises((ValueError, TypeError, DistsvcError), match=message):
         IncrementalMDH(depth=2, n_init=1).fit(make())
-
-
-def test_codes_in_csv_are_categories(tmp_path):
-    codes = ["01", "02", "A1", "03"] * 3
-    path = text(tmp_path, "x,c\n" + "".join(f"{v},{w}\n" for v, w in zip(x, codes, strict=True)))
-    config = InputConfig(path=str(path), columns=("x", "c"))
-    table = open_table(config, tmp_path / "staging", PreprocessConfig(encode={"c": "onehot"}))
-    assert table.stored == ["x", "c"]
-    with pytest.raises(DataError, match="line 4: column 'c': expected a number"):
-        opened(path, tmp_path, columns=["x", "c"])

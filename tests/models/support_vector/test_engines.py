@@ -47,19 +47,3 @@ def test_blocks_are_labelled_by_equilibria(parameters):
 def test_parameters_are_checked(make):
     with pytest.raises(ValueError, match="give nu or C, not both"):
         make(given(nu=0.1, C=1.0), 0)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"solver": "exact"},
-        {"labelling": "level-tree"},
-        {"gamma": [0.5]},
-        {"labelling": "balls"},
-        {"n_clusters": 3},
-    ],
-)
-def test_blocks_reject_parameters_that_need_all_rows(parameters):
-    assert engine_for(given(**parameters), 0)
-    with pytest.raises(ValueError, match="needs all rows at once; use fit"):
-        engine_for_blocks(given(**parameters), 0)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from distsvc.errors import DataError, ParameterError
+from distsvc.errors import DataError
 from distsvc.job.parameters import COMPOSED, PARAMETERS
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.estimators import ESTIMATORS
@@ -59,11 +59,6 @@ def test_parameters_choose_the_class_of_support_vector_clustering(parameters, al
 @pytest.mark.parametrize("model", [{}, {"gamma": "auto", "n_clusters": 2}, {"nu": 0.1, "seed": 3}])
 def test_a_job_without_an_algorithm_is_automatic(model, table):
     assert type(begun_by(table, model)) is Automatic
-
-
-def test_an_algorithm_checks_parameters_with_the_defaults_of_its_estimator(table):
-    with pytest.raises(ParameterError, match="n_clusters must be at most 128, found 200"):
-        begun_by(table, {"algorithm": "imdh", "n_clusters": 200})
 
 
 def test_forms_are_unique_and_name_their_rules():

@@ -13,7 +13,7 @@ from distsvc.run.fitting import make_scaling, prepare
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
 from distsvc.run.learning.survey import Survey, survey_table
 from distsvc.run.work.directory import Result
-from tests.small_runs import begin, fit, small_job, three_clusters, write_table
+from tests.small_runs import begin, small_job, three_clusters, write_table
 
 X = three_clusters(500, d=3) * [1.0, 1e5, 1e-4]
 COLUMNS = ("a", "b", "c")
@@ -118,11 +118,3 @@ def test_the_pilot_decides_the_origin_of_all_rows(tmp_path, float64):
     assert pilot.dtype == (np.float64 if float64 else np.float32)
     assert prepared(steps.run, survey.pilot).tobytes() == pilot.tobytes()
     np.testing.assert_allclose(pilot.mean(axis=0), 0.0, atol=1e-6)
-
-
-def test_the_rule_decides_the_dtype_of_prepared_rows(tmp_path):
-    table = write_table(tmp_path / "t.parquet", X)
-    for k, (model, dtype) in enumerate(
-        [({"gamma": 1.0, "max_iter": 100}, np.float32), ({"algorithm": "depddp"}, np.float64)]
-    ):
-        assert fit(small_job(table, model), tmp_path / str(k)).pilot.dtype == dtype

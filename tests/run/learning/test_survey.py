@@ -216,16 +216,6 @@ def test_extreme_rows_are_outliers_and_named(tmp_path):
     ]
 
 
-def test_extreme_rows_are_named_by_their_ids(tmp_path):
-    ids = [f"customer {n}" for n in range(N_FAR + 4)]
-    table = write_table(tmp_path / "t.parquet", with_far_rows(), who=ids)
-    given = {"input": {"path": str(table), "id": "who"}, "output": {"path": str(tmp_path / "out")}}
-    report = run_job(small_job(table, LEVELS, **given))
-    assert notes(report)[0].startswith(
-        "extreme rows: who customer 0 (x0 = 1e+09), who customer 138 (x1 = -1e+09), who "
-    )
-
-
 def test_extreme_rows_in_a_table_with_dropped_rows(tmp_path):
     given = {"preprocess": {"missing": "drop"}}
     holes = np.insert(X_FAR, [3, 300], np.nan, axis=0)

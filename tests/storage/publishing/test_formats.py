@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distsvc.errors import DataError, JobFileError, TemporaryError
+from distsvc.errors import JobFileError, TemporaryError
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing import formats as outputs
 from distsvc.storage.publishing.formats import (
@@ -228,14 +228,6 @@ def test_zarr_names_the_id(tmp_path, small_chunks):
     _, group = written_zarr(tmp_path, [9], id_name="event", ids=np.arange(100, 109))
     assert group.attrs["id"] == "event"
     np.testing.assert_array_equal(group["row"][:], np.arange(100, 109))
-
-
-def test_zarr_refuses_ids_that_are_text():
-    FORM.check("row", pa.int64(), LABELS)
-    with pytest.raises(
-        DataError, match="'zarr' needs whole numbers as ids; column 'name' is string"
-    ):
-        FORM.check("name", pa.string(), LABELS)
 
 
 def test_zarr_refuses_a_column_without_a_fill_value():

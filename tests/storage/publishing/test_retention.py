@@ -313,11 +313,6 @@ def test_the_command(tmp_path):
     assert [one["date"] for one in found["kept"]] == ["2026-11-02", "2026-11-03"]
 
 
-def test_no_outputs(tmp_path):
-    with pytest.raises(InputNotFoundError, match="nor in a folder below it"):
-        retain(str(tmp_path), 1)
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     history=st.lists(
