@@ -4,8 +4,9 @@ import pytest
 
 from tests.report.reports import make_levels_report, make_report, page_text, rendered
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 
-@pytest.mark.usefixtures("undrawn")
+
 def test_order_of_the_sections():
     report = make_levels_report("r15", doubts=["The models hardly agree.", "Try iMDH."])
     report["warnings"] = ["max_iter was reached"]
@@ -20,7 +21,6 @@ def test_order_of_the_sections():
     assert "Why" not in page_text(make_report())
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_tables_of_candidates_granularities_and_models():
     report = make_levels_report("spiral")
     html, text = rendered(report), page_text(report)
@@ -37,7 +37,6 @@ def test_tables_of_candidates_granularities_and_models():
     assert "2 1 2 200 7 no 3 2 2 200 8 yes" in text
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_equal_granularities_are_one_sentence():
     report = make_levels_report()
     for row in report["levels"]["granularity"]:

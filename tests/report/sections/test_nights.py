@@ -17,7 +17,7 @@ from tests.report.reports import (
     said_first,
 )
 
-pytestmark = pytest.mark.usefixtures("no_figures")
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 HEADINGS = ["Since the run before", "Drift", "Checks"]
 
@@ -26,7 +26,6 @@ def headings(html):
     return [title for title in re.findall(r"<h2>(.*?)</h2>", html) if title in HEADINGS]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_run_without_lineage_has_no_such_sections():
     html = rendered(make_report())
     assert headings(html) == []
@@ -34,7 +33,6 @@ def test_a_run_without_lineage_has_no_such_sections():
         assert word not in html
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("part", "heading"), [("lineage", HEADINGS[0]), ("drift", HEADINGS[1]), ("checks", HEADINGS[2])]
 )
@@ -45,7 +43,6 @@ def test_each_part_has_its_heading(part, heading):
     assert headings(rendered(report)) == [one for one in HEADINGS if one != heading]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_held_run_begins_with_the_failed_check():
     report = make_night_report(checks=("passed", "failed"))
     text = page_text(report)
@@ -58,7 +55,6 @@ def test_a_held_run_begins_with_the_failed_check():
     assert 'class="held" role="alert"' in rendered(report)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_held_run_begins_with_all_failed_checks():
     report = make_night_report(checks=("failed", "warned"))
     report["checks"].append(make_check("min_rows", "failed", "900 rows, at least 1,000 expected"))
@@ -67,7 +63,6 @@ def test_a_held_run_begins_with_all_failed_checks():
     assert "900 rows, at least 1,000 expected ( min_rows ) Two rings" in text
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_run_without_failed_checks_is_not_held():
     html = rendered(make_night_report(checks=("passed", "warned", "not measured")))
     assert "Held back" not in html
@@ -75,7 +70,6 @@ def test_a_run_without_failed_checks_is_not_held():
     assert "Held back" not in rendered(report)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_failed_checks_come_first_in_the_table():
     report = make_night_report(checks=("passed", "not measured", "warned", "failed"))
     html = rendered(report)
@@ -101,7 +95,6 @@ def test_a_lineage_in_words_and_as_tables():
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_events_in_words():
     lineage = make_lineage()
     lineage["clusters"] = [
@@ -119,7 +112,6 @@ def test_events_in_words():
         assert expected in text, expected
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_model_of_another_run_labelled_the_rows():
     text = page_text(make_night_report(30, lineage=make_assigned(30)))
     assert (
@@ -131,7 +123,6 @@ def test_a_model_of_another_run_labelled_the_rows():
     assert "Jaccard" not in text
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_ids_begin_if_nothing_is_published_before():
     lineage = make_lineage() | {
         "path": None, "run_id": None, "moves": None, "rows": 0, "moved": None,
@@ -145,14 +136,12 @@ def test_ids_begin_if_nothing_is_published_before():
     assert "have another id now" not in text
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_rows_that_stay_are_no_moves():
     report = make_night_report()
     report["lineage"]["moves"] = {"before": [0, 1], "after": [0, 1], "rows": [5, 6]}
     assert "Moved from" not in page_text(report)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_drift():
     report = make_night_report()
     html, text = rendered(report), page_text(report)
@@ -167,7 +156,6 @@ def test_drift():
     assert "Bars end" not in text
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_drift_of_many_columns_with_missing_values():
     report = make_night_report()
     report["drift"] = make_drift([i / 10 for i in range(40)], missing=0.07) | {
@@ -184,7 +172,6 @@ def test_drift_of_many_columns_with_missing_values():
     assert max(widths) == 100
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_drift_from_a_reference():
     report = make_report()
     columns = make_drift([0.4, 0.05], missing=0.07)["columns"]

@@ -92,14 +92,6 @@ def test_map_array_keeps_values_and_order(tmp_path, name):
     assert found.flags.f_contiguous == ARRAYS[name].flags.f_contiguous
 
 
-def test_the_same_arrays_give_the_same_bytes(tmp_path, monkeypatch):
-    write_arrays(tmp_path / "a.npz", ARRAYS)
-    later = 1_000_000_000.0
-    monkeypatch.setattr("time.time", lambda: later)
-    write_arrays(tmp_path / "b.npz", ARRAYS)
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-
-
 class Full(io.BytesIO):
     """A file on a disk that fails after some bytes."""
 

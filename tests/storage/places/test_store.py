@@ -253,14 +253,14 @@ def test_runs_are_published_one_after_the_other(store, prefix):
     assert keys(f"{prefix}/") == sorted([*listed, *beside])
 
 
-def test_a_run_published_without_the_lease_is_not_replaced(store, prefix):
-    output = Output(f"s3://{BUCKET}/{prefix}")
+def test_a_run_published_without_the_lease_is_not_replaced(place):
+    output = Output(place.address)
     with output.locked(), work_of(output, digest_of("a")) as work:
         output.check_free(digest_of("a"), overwrite=True)
         output.store.put("manifest.json", b"{}")
         with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
             output.publish(write_run(output, name_of(work), "a"))
-    assert content(f"{prefix}/manifest.json") == b"{}"
+    assert place.current("manifest.json")[0] == b"{}"
 
 
 # --- who holds an output

@@ -137,19 +137,6 @@ def test_the_meanings_of_a_rule_replace_defaults():
     assert found["score"] == "a distance"
 
 
-def test_parts_are_named_in_the_order_of_partitions():
-    assert part_file(7) == "part-00007.parquet"
-
-
-def test_the_parts_are_published_as_they_are():
-    assert output_format("parquet").publishes_parts
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.date32()])
-def test_parquet_has_every_id_and_column(kind):
-    output_format("parquet").check("name", kind, [*LABELS, "reasons"])
-
-
 def test_an_unknown_format():
     message = r"output\.format must be 'parquet' or 'zarr', found 'orc'"
     with pytest.raises(JobFileError, match=message):

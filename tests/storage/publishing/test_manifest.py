@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.manifest import checked, listed_file, read_manifest
 
@@ -77,12 +77,6 @@ def test_a_manifest_of_another_form(tmp_path, change, why):
         read_manifest(Folder(tmp_path))
     assert str(found.value).isprintable()
     assert len(str(found.value)) < 500
-
-
-def test_a_later_manifest(tmp_path):
-    write(tmp_path, format=9, files="of another form")
-    with pytest.raises(JobFileError, match=r"manifest\.json has format 9, expected 2: another"):
-        read_manifest(Folder(tmp_path))
 
 
 def test_no_manifest(tmp_path):

@@ -247,18 +247,6 @@ def test_a_strange_manifest(tmp_path, content):
     assert names(tmp_path) == before, "what was published is still there to be mended"
 
 
-def test_a_run_published_without_the_lock_is_not_replaced(tmp_path):
-    """If a file system has no locks, the later of two runs fails."""
-    output = Output(tmp_path)
-    with output.locked(), work_of(output, digest_of("a")) as work:
-        output.check_free(digest_of("a"), overwrite=True)
-        manifest = {"format": 1, "job_sha256": "other", "input_sha256": "i", "files": []}
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-        with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
-            output.publish(write_run(output, name_of(work), "a"))
-    assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
-
-
 def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
     out = tmp_path / "out"
     run(out, "a")
