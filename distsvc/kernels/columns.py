@@ -76,7 +76,9 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
             first /= mass
             mean = means[j] + sds[j] * first
             sd = sds[j] * math.sqrt(max(second / mass - first * first, 1e-6))
-            place = np.searchsorted(edges, mean)
+            place = 0  # compiling np.searchsorted takes longer
+            while place < len(edges) and edges[place] < mean:
+                place += 1
             width = 0.0
             if 1 < place < m:
                 width = edges[place] - edges[place - 1]

@@ -5,7 +5,8 @@
 * There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
   processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
 * Numba's wrappers are left out where unused, because they take time and memory to compile: the
-  wrapper for C callbacks of all kernels, and the wrapper for Python of inlined functions.
+  wrapper for C callbacks of all kernels, and the wrapper for Python of inlined functions. Inlined
+  functions have no machine code of their own either, and are optimised with their kernels.
 * Nothing compiles at import. Every kernel is called with one set of types only, so it is compiled
   once, into a cache on the local disk. Numba writes a cache file under a temporary name and renames
   it. A process locks a file while it compiles a kernel, and others wait for the cache file. Without
@@ -44,6 +45,8 @@ from numba.core.caching import (
     NullCache,
     UserProvidedCacheLocator,
 )
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
@@ -358,11 +361,38 @@ def _log_once(event: str, process: int) -> None:
     _LOG.info(event, extra={"fields": {}})
 
 
+class _Part(JITCodeLibrary):
+    """The code of an inlined function, which kernels link, without machine code."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave this to the kernels."""
+
+    def _finalize_final_module(self) -> None:
+        """Only mark the code as complete; numba's own method makes machine code."""
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):
+    """The compiler of an inlined function."""
+
+    def _compile_bytecode(self) -> Any:
+        state = self.state
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        state.targetctx.get_executable = lambda library, description, env: object()  # a key
+        return super()._compile_bytecode()
+
+
 class _Inlined(CPUDispatcher):
     """An inlined function, compiled for kernels only; called from Python, it runs as Python."""
 
     def __call__(self, *arguments: Any) -> Any:
         return self.py_func(*arguments)
+
+    def add_overload(self, cres: Any) -> None:
+        """Note compiled code; numba's own method also makes it callable from Python."""
+        self.overloads[tuple(cres.signature.args)] = cres
 
 
 def inlined(function: Callable[..., Any], **options: Any) -> Any:
@@ -371,7 +401,7 @@ def inlined(function: Callable[..., Any], **options: Any) -> Any:
         return function
     options |= {"nopython": True, "nogil": True}
     options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-    return _Inlined(function, targetoptions=options)
+    return _Inlined(function, targetoptions=options, pipeline_class=_PartCompiler)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:

@@ -67,7 +67,9 @@ def pairs_together(labels, sizes):
     labels (m, n) int32 are of m clusterings, from 0 to below sizes (m,) int32.
     """
     m, n = labels.shape
-    most = np.int64(sizes.max())
+    most = np.int64(0)
+    for size in sizes:
+        most = max(most, np.int64(size))
     counts = np.zeros(most * most, np.int64)
     found = np.empty((m, m), np.int64)
     for i in range(m):
