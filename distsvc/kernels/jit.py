@@ -259,7 +259,7 @@ class _Cache(FunctionCache):
     """Numba's cache of a function; its errors cost time but stop nothing."""
 
     _impl_class = _InFolder
-    _began: float | None = None
+    _began: float | None = None  # time of the miss, less the `compile_seconds` then
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
@@ -283,7 +283,7 @@ class _Cache(FunctionCache):
             rtsys.initialize(target_context)
             found = self._load_overload(sig, target_context)
             if found is None:
-                self._began = time.perf_counter()
+                self._began = time.perf_counter() - _compile_seconds
                 _log_once("compiling", os.getpid())
                 if _on_miss is not None:
                     _on_miss()
@@ -312,24 +312,23 @@ class _Cache(FunctionCache):
 
     def _wait_for_claim(self) -> None:
         """Wait until no other process compiles this kernel; compile others meanwhile."""
-        global _compile_seconds, _help
+        global _help
         deadline = time.monotonic() + MAX_WAIT_SECONDS
         while not self.try_claim() and time.monotonic() < deadline:
-            helper, _help, seconds = _help, None, _compile_seconds  # a helper needs no helper
+            helper, _help = _help, None  # a helper needs no helper
             try:
                 has_helped = helper is not None and helper()
             finally:
-                # These seconds are part of the present wait.
-                _help, _compile_seconds = helper, seconds
+                _help = helper
             if not has_helped:
                 time.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """Release the claim, and add the time since the miss to `compile_seconds`."""
+        """Release the claim; add the time since the miss, other kernels included."""
         global _compile_seconds
         self._claim.release()
         if self._began is not None:
-            _compile_seconds += time.perf_counter() - self._began
+            _compile_seconds = time.perf_counter() - self._began
             self._began = None
 
     def _warn(self, what: str, error: Exception) -> None:

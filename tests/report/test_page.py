@@ -58,6 +58,15 @@ def test_numbers_and_texts(html):
         assert f"{title} {direction.capitalize()} is better. {definition}" in text
 
 
+def test_the_page_says_how_long_it_compiled():
+    report = make_report()
+    assert "compiling" not in page_text(report)
+    report["phases"][1]["compile_seconds"] = 19.0
+    text = page_text(report)
+    assert "computed in 1 min 40 s, 19.0 s of it compiling" in text
+    assert text.count("19.0 s of it compiling") == 3
+
+
 def test_page_is_self_contained_and_small(html):
     page = Page(html)
     assert len(html) < 1_500_000

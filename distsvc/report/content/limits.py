@@ -15,6 +15,7 @@ class PageLimits:
     numbered: int = 100  # clusters with a number in a figure
     columns: int = 24  # columns in the table of clusters
     explained: float = 0.01  # share of its spread below which a column is not informative
+    compiled: float = 1.0  # seconds of compilation that are not mentioned
     levels: int = 12  # levels of a column; all others are one more level
     changes: int = 6  # listed differences between two answers
     names: int = 8  # ids or columns in a sentence or cell

@@ -170,6 +170,7 @@ class PhaseCost(ReportPart):
 
     name: str
     seconds: Cost
+    compile_seconds: OmitDefault[Cost] = 0.0  # part of `seconds`
     rows: Size | None
     driver_peak_mb: Cost | None
     worker_peak_mb: Cost | None

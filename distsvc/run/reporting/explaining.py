@@ -49,10 +49,7 @@ def explanation_parts(
 
 
 def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> ProfilesPart | None:
-    """Return profiles of the clusters of the labelled pilot; None for a single cluster.
-
-    Shares of levels and of missing values are those of all rows, as in the table of clusters.
-    """
+    """Return profiles of the clusters of the labelled pilot; None for a single cluster."""
     columns, raw, groups = _profile_columns(rows, table.features, labelled)
     typical = labelled.labeller.typical
     usual = rows.scores >= typical.least
@@ -63,31 +60,28 @@ def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> Profiles
     units = units_of(table.features, table.types) if table.types else {}
     parts = []
     for profile in found:
-        shares = {
+        shares = {  # of all rows, as in the table of clusters
             k: own
             for group, counts in groups
             for k, own in enumerate(shares_in(counts, profile.label).T, group.start)
             if k < group.stop
         }
-        named = []
         for one in profile.columns:
-            spreads, present = np.stack([one.inside, one.outside]), None
-            if one.place in shares:
-                present, own = one.low > 0.0, shares[one.place]
-                spreads[:, 3] = own if present else 1.0 - own
-            inside, outside = map(_spread, spreads)
-            named.append(
-                ProfileColumn(
-                    column=columns[one.place],
-                    apart=one.apart,
-                    low=one.low if np.isfinite(one.low) else None,
-                    high=one.high if np.isfinite(one.high) else None,
-                    inside=inside,
-                    outside=outside,
-                    present=present,
-                    unit="" if one.place in shares else units.get(columns[one.place], ""),
-                )
+            if (own := shares.get(one.place)) is not None:
+                one.inside[3], one.outside[3] = own if one.low > 0.0 else 1.0 - own
+        named = [
+            ProfileColumn(
+                column=columns[one.place],
+                apart=one.apart,
+                low=one.low if np.isfinite(one.low) else None,
+                high=one.high if np.isfinite(one.high) else None,
+                inside=_spread(one.inside),
+                outside=_spread(one.outside),
+                present=one.low > 0.0 if one.place in shares else None,
+                unit="" if one.place in shares else units.get(columns[one.place], ""),
             )
+            for one in profile.columns
+        ]
         places, numbers = [one.place for one in profile.columns], rows.numbers[profile.typical]
         examples = [
             TypicalRow(row=row, id=labelled.row_ids.get(row), values=raw[i, places].tolist())

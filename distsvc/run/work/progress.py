@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distsvc.errors import one_line
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import PhaseCost, phase_title
 from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
@@ -40,7 +41,7 @@ class Meter:
         self.began = self.last = time.perf_counter()
         self.since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self.latest: dict[str, object] = {}
-        self._compile_s: dict[object, float] = {}
+        self.compile_s: dict[object, float] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
         """Set the number of tasks, and the number already done by an earlier start."""
@@ -58,7 +59,7 @@ class Meter:
         self.worker_peak_mb = max(self.worker_peak_mb, worker_peak_mb)
         self.last, self.latest = time.perf_counter(), task
         worker = task.get("worker")
-        self._compile_s[worker] = self._compile_s.get(worker, 0.0) + compile_s
+        self.compile_s[worker] = self.compile_s.get(worker, 0.0) + compile_s
         self._progress.update(self)
 
     def seconds_left(self) -> float | None:
@@ -76,7 +77,7 @@ class Meter:
 
     def _working(self) -> float:
         """Return the seconds from start to last task, less the longest compilation of a worker."""
-        return max(self.last - self.began - max(self._compile_s.values(), default=0.0), 0.0)
+        return max(self.last - self.began - max(self.compile_s.values(), default=0.0), 0.0)
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
         """Log an event of the phase, with the traceback of an error."""
@@ -149,15 +150,19 @@ class Progress:
     def phase(self, name: str) -> Iterator[Meter]:
         """Measure a phase, and store its costs if it succeeds."""
         self._meter = meter = Meter(self, name)
+        before = _compile_seconds()
         if self._bar is not None:
             self._bar.begin(name, phase_title(name))
         try:
             yield meter
         finally:
             self._meter = None
+        seconds = time.perf_counter() - meter.began
+        compiled = max([_compile_seconds() - before, *meter.compile_s.values()])
         cost = PhaseCost(
             name=name,
-            seconds=round(time.perf_counter() - meter.began, 4),
+            seconds=round(seconds, 4),
+            compile_seconds=round(min(compiled, seconds), 1),
             rows=meter.rows or None,
             driver_peak_mb=round(peak_memory_mb(), 1),
             worker_peak_mb=round(meter.worker_peak_mb, 1) or None,
@@ -179,6 +184,12 @@ class Progress:
             counts = {"done": meter.done, "total": meter.total, "rows": meter.rows}
             times = {"rows_per_s": round(pace), "seconds_left": meter.seconds_left()}
             meter.event("progress", **meter.latest, **counts, **times)
+
+
+def _compile_seconds() -> float:
+    """Return the seconds that this process has spent compiling; numba takes time to import."""
+    jit = sys.modules.get("distsvc.kernels.jit")
+    return jit.compile_seconds() if jit else 0.0
 
 
 def peak_memory_mb() -> float:
@@ -353,7 +364,9 @@ def _progress(fields: Fields) -> str:
 
 def _finished(fields: Fields) -> str:
     rows = f", {fields['rows']:,} rows" if fields.get("rows") else ""
-    return f"{fields['phase']}: {duration(fields['seconds'])}{rows}."
+    compiled = fields.get("compile_seconds", 0.0)
+    of_it = f", {duration(compiled)} of it compiling" if compiled > PAGE_LIMITS.compiled else ""
+    return f"{fields['phase']}: {duration(fields['seconds'])}{of_it}{rows}."
 
 
 def _check(fields: Fields) -> str:

@@ -77,6 +77,18 @@ def test_the_costs_of_a_phase_are_stored_and_logged(capsys):
     assert second.keys() == {"time", "event", "phase", *prepare.model_dump()} - {"name"}
 
 
+def test_the_costs_of_a_phase_include_the_longest_compilation(clock, monkeypatch):
+    """Of a worker, of the driver, and at most the phase itself; two tasks of a worker add up."""
+    progress, compiled = Progress(quiet=True), iter([0.0, 1.0, 1.0, 4.0, 4.0, 4.0])
+    monkeypatch.setattr(module, "_compile_seconds", lambda: next(compiled))
+    for of_tasks in [2.0, 3.0, 2.5], [1.0], [9.0]:
+        with progress.phase("survey") as meter:
+            clock[0] += 5.0
+            for k, compile_s in enumerate(of_tasks):
+                meter.finished(compile_s=compile_s, worker=k % 2)
+    assert [phase.compile_seconds for phase in progress.phases] == [4.5, 3.0, 5.0]
+
+
 def test_lines_of_progress_are_a_second_apart(capsys, clock):
     with closing(Progress(log_format="json")) as progress, progress.phase("label") as meter:
         meter.begin(5)
@@ -338,6 +350,16 @@ def test_every_phase_has_a_title():
             "phase finished",
             {"phase": "survey", "seconds": 2.04, "rows": 1000},
             "Read the table: 2.0 s, 1,000 rows.",
+        ),
+        (
+            "phase finished",
+            {"phase": "survey", "seconds": 9.04, "rows": 1000, "compile_seconds": 7.6},
+            "Read the table: 9.0 s, 7.6 s of it compiling, 1,000 rows.",
+        ),
+        (
+            "phase finished",
+            {"phase": "survey", "seconds": 9.04, "rows": None, "compile_seconds": 1.0},
+            "Read the table: 9.0 s.",
         ),
         (
             "check",
