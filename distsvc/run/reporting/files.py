@@ -33,7 +33,7 @@ from distsvc.report.content.report import (
     Report,
     ScoreHistogram,
 )
-from distsvc.report.sections.names import cluster_names, column_names
+from distsvc.report.sections.names import cluster_names, column_names, renamed
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.columns import ROW_NAME, ExplainedParts, parts_place
 from distsvc.run.labelling.counts import Counts
@@ -79,6 +79,10 @@ def write_report(
         report = report.model_copy(update={"forecast": forecast})
         for warning in report.warnings:
             progress.event("warning", because=warning)
+        if changed := renamed(report):
+            names = cluster_names(report)
+            words = "; ".join(f"{k} was {name!r}, is {names[k]!r}" for k, name in changed)
+            progress.event("new names", clusters=words)
         for name, part in {"lineage": comparison.lineage, "drift": comparison.drift}.items():
             if part is not None:
                 with place.created(f"{name}.json") as path:

@@ -396,6 +396,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "another output": "{taken} has the result of other options: this one goes to {path}.",
     "moves": "Of the ids, {moved:,} changed their cluster since the run before, {new:,} are new "
     "and {gone:,} gone.",
+    "new names": "Clusters with a new name, since the earlier one is no longer true: {clusters}.",
     "learns a new model": "A new model is learned: {because}.",
     "resumed": _resumed,
     "starts over": "The run starts over: {because}.",

@@ -136,6 +136,21 @@ def test_given_names_continue_and_can_be_changed(shop):
     assert labels == [path.read_bytes() for path in listed(shop.out(SECOND), "labels/")]
 
 
+def test_a_name_that_is_no_longer_true_is_a_line_of_the_log(shop, caplog):
+    caplog.set_level("INFO", "distsvc")
+    shop.run(FIRST)
+    first = clusters_of(shop.out(FIRST))
+    assert "new names" not in caplog.messages
+    X, y = rows(300, 200, 100, seed=1)
+    X[y == 1, 0] -= 12.0  # to the other side of the first cluster
+    shop.table(SECOND, X)
+    shop.run(SECOND)
+    second = clusters_of(shop.out(SECOND))
+    [event] = [record for record in caplog.records if record.message == "new names"]
+    before, now = (one["name"][one["cluster"].index(0)] for one in (first, second))
+    assert f"0 was {before!r}, is {now!r}" in event.fields["clusters"]
+
+
 def test_new_names_add_the_table_of_clusters_to_a_run_without_it(shop):
     shop.run(FIRST)
     path = shop.out(FIRST) / "manifest.json"
