@@ -208,16 +208,18 @@ def test_cells_have_the_numbers_by_which_two_clusters_are_compared():
     values = [float(v) for v in re.findall(r'data-v="([^"]+)"', html)]
     assert values[1] - values[0] == pytest.approx(24 / 11.5, rel=1e-3)
     assert values[2:] == [0.35, 0.338]
+    assert ".compared th:first-child { position: sticky; left: -1px; " in html  # "Column", too
 
 
 def test_one_cluster_has_a_list_of_columns_but_no_comparison():
     one = AGE | {"quartiles": [[30.0, 34.0, 40.0]], "leaning": [0.0], "absent": [100]}
+    one |= {"gap": "missing where a=b"}
     report = make_report(1) | {
         "columns": {"label": [0], "size": [1500], "sample": 900, "columns": [one]}
     }
     text = page_text(report)
     assert "Clusters by column" not in text
-    assert "Columns Column Used as Missing age count, logarithm whole numbers" in text
+    assert "Columns Column Used as Missing age count, logarithm whole numbers; missing where a=b" in text
     assert "separates the clusters" not in text
 
 
