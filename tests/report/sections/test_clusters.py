@@ -219,7 +219,7 @@ def test_one_cluster_has_a_list_of_columns_but_no_comparison():
     }
     text = page_text(report)
     assert "Clusters by column" not in text
-    assert "Columns Column Used as Missing age count, logarithm whole numbers; missing where a=b" in text
+    assert "Used as Missing age count, logarithm whole numbers; missing where a=b" in text
     assert "separates the clusters" not in text
 
 
