@@ -320,7 +320,7 @@ class ColumnModel:
         before: ColumnModel | None = None,
         rows: np.ndarray | None = None,
     ) -> ColumnModel:
-        """Return the model of stored pilot rows (m, d) float64, NaN where missing.
+        """Return the model of stored pilot rows (m, d), NaN where missing.
 
         `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and
         scales from the job file. `before` is the model of the previous run: a column keeps its
@@ -328,7 +328,7 @@ class ColumnModel:
         row numbers in the table, by default from 0.
         """
         rows = np.arange(len(pilot)) if rows is None else rows
-        stored = np.ascontiguousarray(pilot.T)
+        stored = np.ascontiguousarray(pilot.T, np.float64)  # equal values give an equal model
         orders = [_hash_of_ranks(x, rows) for x in stored]
         original = _originals(stored, rows, orders)
         columns: list[NumberColumn | CategoryColumn | None] = []

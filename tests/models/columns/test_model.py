@@ -216,6 +216,13 @@ def test_components_are_restored_with_their_model():
         ColumnModel.restored(content, model.tables[:-1], model.salts)
 
 
+def test_float32_rows_have_the_model_of_their_float64_values():
+    X = np.stack([*STORED.values()], axis=1).astype(np.float32)
+    one, other = (ColumnModel.of(rows, np.zeros(X.shape[1], bool)) for rows in (X, X.astype(float)))
+    assert one.facts() == other.facts()
+    assert np.array_equal(one.tables, other.tables)
+
+
 def test_a_job_gives_kinds_and_scales():
     x = np.round(np.exp(1 + 0.3 * column()))
     given = [GivenColumn("continuous", "root")]
