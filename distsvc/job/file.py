@@ -46,8 +46,12 @@ PLAIN_TYPES = {
     "a valid boolean": "true or false",
     "a valid string": "text",
     "a valid dictionary": "a section",
+    "have at least 1 character": "not be empty",
+    "have at least 1 item after validation, not 0": "not be empty",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
 }
-"""Words for the types that pydantic's messages name."""
+"""Words for those of pydantic's messages."""
 
 FREE_SECTIONS = ("columns", "names")
 """Sections whose keys are names of columns or ids of clusters."""
@@ -295,7 +299,7 @@ def _explain_field(name: str, items: list[ErrorDetails]) -> str:
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
         return f"unknown key {name!r}; {hint}"
     if first["type"] == "union_tag_invalid":
-        tags = " or ".join(map(repr, MODEL_SECTIONS))
+        tags = " or ".join(", ".join(map(repr, MODEL_SECTIONS)).rsplit(", ", 1))
         return f"{name}.algorithm must be {tags}, found {shown(first['ctx']['tag'])}"
     if first["type"] == "missing":
         return f"{name} is required"
@@ -306,10 +310,12 @@ def _explain_field(name: str, items: list[ErrorDetails]) -> str:
         return f"{name} must be a section, found {shown(first['input'])}"
     items = [item for item in items if item["input"] is first["input"]]
     clauses = [re.sub(r"^Value error, must |^\w+ should |, found .*", "", i["msg"]) for i in items]
-    wanted = " or ".join(dict.fromkeys(clauses))
+    wanted = " or ".join(dict.fromkeys(clauses)).replace(" or be ", " or ")
     wanted = re.sub("|".join(PLAIN_TYPES), lambda found: PLAIN_TYPES[found[0]], wanted)
     if isinstance(first["input"], str) and wanted.endswith("a list"):
         wanted += f", such as {shown([first['input']])}"
+    if isinstance(first["input"], datetime.date):
+        wanted = wanted.replace("text", "text in quotes")
     return f"{name} must {wanted}, found {shown(first['input'])}"
 
 

@@ -182,11 +182,11 @@ def test_required(field):
         parse_job(content)
 
 
-ALGORITHMS = " or ".join(map(repr, MODEL_SECTIONS))
+ALGORITHMS = " or ".join(", ".join(map(repr, MODEL_SECTIONS)).rsplit(", ", 1))
 NO_TEXT = (3, "must be text, found 3")
-EMPTY = ("", "must have at least 1 character, found ''")
-NEGATIVE = (-1, "must be greater than or equal to 0, found -1")
-OVER_20 = (21, "must be less than or equal to 20, found 21")
+EMPTY = ("", "must not be empty, found ''")
+NEGATIVE = (-1, "must be at least 0, found -1")
+OVER_20 = (21, "must be at most 20, found 21")
 LIMITS = [
     NEGATIVE,
     (float("nan"), "must be a finite number, found nan"),
@@ -195,18 +195,18 @@ LIMITS = [
 ]
 WRONG = {
     "job.name": [EMPTY, NO_TEXT],
-    "job.on_published": [([], "must have at least 1 item"), ([""], "at least 1 character")],
+    "job.on_published": [([], "must not be empty"), ([""], "must not be empty")],
     "job.on_held": [(3, "must be a list, found 3")],
     "job.on_failed": [([3], "must be text, found 3")],
     "job.run_date": [
-        ("20260228", "must match"),
-        ("2026-02-31", "must be a date that exists, found '2026-02-31'"),
+        ("20260228", "must be a date such as 2026-11-20"),
+        ("2026-02-31", "must be a date such as 2026-11-20, found '2026-02-31'"),
         (20260228, "must be text"),
     ],
     "continuity.previous": [NO_TEXT, EMPTY],
     "continuity.min_overlap": [
         (0, "must be greater than 0, found 0"),
-        (1.1, "must be less than or equal to 1, found 1.1"),
+        (1.1, "must be at most 1, found 1.1"),
     ],
     "continuity.memory": [NEGATIVE, (2.5, "must be a whole number, found 2.5")],
     "continuity.prefer_previous": [("yes", "must be true or false, found 'yes'")],
@@ -214,7 +214,7 @@ WRONG = {
     **{f"checks.{name}": LIMITS for name in ChecksConfig.model_fields},
     "checks.clusters": [
         ([9, 2], "must be [minimum, maximum], found [9, 2]"),
-        ([-1, 2], "must be greater than or equal to 0, found -1"),
+        ([-1, 2], "must be at least 0, found -1"),
         ([1], "must be [minimum, maximum], found [1]"),
         ([1, 2, 3], "must be [minimum, maximum], found"),
         (3, "must be [minimum, maximum], found 3"),
@@ -222,12 +222,12 @@ WRONG = {
     ],
     "checks.rows_against_last": [
         ([2.0, 0.5], "must be [minimum, maximum], found [2.0, 0.5]"),
-        ({"limit": [0.5, 2.0], "nights": 0}, "must be greater than or equal to 1, found 0"),
+        ({"limit": [0.5, 2.0], "nights": 0}, "must be at least 1, found 0"),
     ],
     "input.path": [NO_TEXT, EMPTY],
     "input.columns": [
         ("a", "must be a list"),
-        ([], "must have at least 1 item"),
+        ([], "must not be empty"),
         ([1, 2], "must be text, found 1"),
     ],
     "input.id": [NO_TEXT],
@@ -241,7 +241,7 @@ WRONG = {
     "preprocess.log": [
         ("bytes", "must be a list, such as ['bytes'], found 'bytes'"),
         ([3], "must be text, found 3"),
-        ([""], "must have at least 1 character, found ''"),
+        ([""], "must not be empty, found ''"),
     ],
     "input.exclude": [("c", "must be a list, such as ['c'], found 'c'")],
     "preprocess.missing": [("mean", "must be 'auto', 'error', 'drop' or 'median', found 'mean'")],
@@ -257,14 +257,14 @@ WRONG = {
     "model.mode": [("again", "must be 'refit', 'assign' or 'auto', found 'again'")],
     "model.seed": [NEGATIVE, ("x", "must be a whole number")],
     "model.gamma": [
-        (-2.0, "must be 'auto' or be greater than 0, found -2.0"),
-        (0, "must be 'auto' or be greater than 0, found 0"),
+        (-2.0, "must be 'auto' or greater than 0, found -2.0"),
+        (0, "must be 'auto' or greater than 0, found 0"),
         (1e308, "must be 'auto' or lie in [1e-30, 1e+30], found 1e+308"),
         (5e-324, "must be 'auto' or lie in [1e-30, 1e+30], found 5e-324"),
         ([1.0, 1e31], "must lie in [1e-30, 1e+30], found 1e+31"),
-        (float("nan"), "must be 'auto' or be"),
-        ("wide", "must be 'auto' or be a number"),
-        ([], "must have at least 1 item after validation, not 0, found []"),
+        (float("nan"), "must be 'auto' or"),
+        ("wide", "must be 'auto' or a number"),
+        ([], "must not be empty, found []"),
         ([1.0, 0.0], "must be greater than 0, found 0.0"),
         ([2.0, float("inf")], "must be a finite number, found inf"),
         ([1.0, "auto"], "must be a number, found 'auto'"),
@@ -272,18 +272,18 @@ WRONG = {
     "model.nu": [
         (0.0, "must be greater than 0, found 0.0"),
         (-0.5, "must be greater than 0, found -0.5"),
-        (1.5, "must be less than or equal to 1, found 1.5"),
+        (1.5, "must be at most 1, found 1.5"),
         ("x", "must be a number"),
     ],
     "model.settings": [("paper", "must be 'default' or 'published', found 'paper'")],
     "output.missing": [("maybe", "must be true or false")],
-    "model.min_cluster_rows": [(0, "must be greater than or equal to 1, found 0")],
-    "model.max_clusters": [(0, "must be greater than or equal to 1, found 0")],
+    "model.min_cluster_rows": [(0, "must be at least 1, found 0")],
+    "model.max_clusters": [(0, "must be at least 1, found 0")],
     "cluster.workers": [NEGATIVE],
-    "cluster.threads": [(0, "must be greater than or equal to 1, found 0")],
-    "cluster.partition_rows": [(0, "must be greater than or equal to 1, found 0")],
+    "cluster.threads": [(0, "must be at least 1, found 0")],
+    "cluster.partition_rows": [(0, "must be at least 1, found 0")],
     "cluster.workdir": [EMPTY],
-    "cluster.block_rows": [(0, "must be greater than or equal to 1, found 0")],
+    "cluster.block_rows": [(0, "must be at least 1, found 0")],
     "output.path": [EMPTY],
     "output.reasons": [NEGATIVE, OVER_20],
     "output.membership": [(1, "must be true or false, found 1")],

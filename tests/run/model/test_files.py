@@ -141,7 +141,7 @@ def test_a_damaged_model(simple, tmp_path, name):
             r"array typical: expected rows with a length of at most",
         ),
         ({"typical": np.zeros((2, 2))}, r"array typical: expected the shape \(3, 2\), found"),
-        ({"reasons": 21}, r"output\.reasons must be less than or equal to 20, found 21"),
+        ({"reasons": 21}, r"output\.reasons must be at most 20, found 21"),
         ({"least_score": None}, r"fact least_score: expected a valid number, found None"),
     ],
 )
