@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from scipy import sparse
 
+from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import check_array
 from distsvc.models.rows.scaling import check_length
@@ -25,8 +26,8 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
     """Return rows X (n, d), float64 or float32, as scikit-learn's `validate_data` checks them.
 
-    UnusableRowsError: a row is too long (`check_length`), or X is a masked, structured or datetime
-    array. TypeError: X is not in memory (such as a dask array), or sparse and not accepted.
+    UnusableRowsError: a row is too long (`check_length`), or X holds text, times, masked values or
+    fields. TypeError: X is not in memory (such as a dask array), or sparse and not accepted.
     """
     from sklearn.utils.validation import validate_data
 
@@ -43,7 +44,15 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
             "outliers of sparse rows: LinearSVDD, LinearOneClassSVM"
         )
     check_array(X)
-    X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
+    try:
+        X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise UnusableRowsError(
+            f"X holds text, expected numbers: {error}; AutoClustering and MixtureClustering take "
+            "text in a table with named columns, such as a pandas.DataFrame"
+        ) from error
     check_length(X)
     return X
 

@@ -29,6 +29,12 @@ def test_the_plot_names_the_columns(model):
     assert "x0" not in words
 
 
+def test_an_array_with_text_is_refused(model):
+    for of in model.predict, MixtureClustering().fit:
+        with pytest.raises(ValueError, match=r"X holds text, .*: 'free'; Auto.* table"):
+            of(FRAME.sort_values("plan").to_numpy())
+
+
 def test_columns_in_another_order_are_refused(model):
     expected = (
         "X has the columns income, age, plan; expected age, income, plan, in the order of fit"
