@@ -88,7 +88,8 @@ def backfill(
                 report = run_job(job, at, start, command=commands(day), progress=progress)
                 announcer.add_report(report)
             state: Literal["kept", "published"] = "kept" if report.was_there else "published"
-            done = BackfilledDay(day, job.output.path, state, ", ".join(outcome(report)))
+            ids = [one.split(":")[0] for one in report.warnings if "unique_id = true" in one]
+            done = BackfilledDay(day, job.output.path, state, ", ".join([*outcome(report), *ids]))
         except Exception as error:
             code, words = exit_code_and_message(error)
             if code == DEFECT:

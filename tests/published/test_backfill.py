@@ -74,6 +74,13 @@ def test_every_night_continues_the_one_before(job_file):
     assert [manifest(job_file, day) for day in DAYS[:3]] == runs
 
 
+def test_a_night_with_shared_ids_names_them(job_file):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    write_table(job_file.parent / f"data/{DAYS[0]}.parquet", X, k=[7] * 300)
+    (done,) = nights(job_file, last=DAYS[0], settings=("input.id=k",))
+    assert done.line().endswith(", 300 rows share their id with another row")
+
+
 def test_a_changed_job_repeats_nights_only_with_completed(job_file):
     nights(job_file)
     runs = [manifest(job_file, day).run_id for day in DAYS[:3]]
