@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.rows import (
@@ -52,7 +53,7 @@ class Tables(Input):
         batches, self._waiting = self._waiting, None  # of the pass that `columns` began
         for batch in self._batches(self._readers()) if batches is None else batches:
             most = self.asked.most(batch.num_columns)
-            for first in range(0, batch.num_rows, most):
+            for first in range(0, batch.num_rows or self.asked.by_name, most):
                 yield batch.slice(first, most)
 
     def columns(self) -> Columns:
@@ -91,6 +92,8 @@ class Tables(Input):
         for reader in readers:
             try:
                 yield from reader
+                if self.asked.by_name:
+                    yield pa.RecordBatch.from_pylist([], reader.schema)
             except _UNREADABLE as error:
                 raise _unreadable(self.asked.name, error) from error
 
@@ -135,7 +138,7 @@ def _parts(table: UserData, asked: Reading) -> Iterator[UserData]:
     step = asked.most(table.shape[1])
     for first in range(0, max(len(table), 1), step):
         part = table.iloc[first : first + step]
-        yield part.reset_index(drop=not (asked.index and named))
+        yield part.reset_index(drop=not (asked.by_name and named))
 
 
 def _reader(table: UserData, name: str) -> pa.RecordBatchReader:
@@ -145,11 +148,26 @@ def _reader(table: UserData, name: str) -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_stream(table)
         if hasattr(table, "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(table)]).to_reader()
-        if isinstance(table, dict):
-            return pa.table(table).to_reader()
     except _UNREADABLE as error:
         raise _unreadable(name, error) from error
+    if isinstance(table, dict):
+        return _table_of(table, name).to_reader()
     raise not_rows_error(table, name)
+
+
+def _table_of(columns: dict[str, UserData], name: str) -> pa.Table:
+    """Return a dictionary of columns, or of the values of one row, as a table; NaN is null."""
+    is_row = any(isinstance(v, str) or not hasattr(v, "__iter__") for v in columns.values())
+    arrays = {}
+    try:
+        for column, values in columns.items():
+            of_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+            row = [values] if is_row else values
+            arrays[column] = values if of_arrow else pa.array(row, from_pandas=True)
+        return pa.table(arrays)
+    except _UNREADABLE as error:
+        name += f": column {column!r}" if len(arrays) < len(columns) else ""
+        raise _unreadable(name, error) from error
 
 
 def _unreadable(name: str, error: Exception) -> UnusableRowsError:
@@ -176,7 +194,7 @@ def number_types(
         kind = field.type
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             kinds.append(np.dtype(kind.to_pandas_dtype()))
-        elif is_numeric(kind) or pa.types.is_null(kind):
+        elif is_numeric(kind):
             kinds.append(np.dtype(np.float64))
         else:
             raise UnusableRowsError(
@@ -187,10 +205,15 @@ def number_types(
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Return True if float64 can hold an Arrow type: numbers, decimals, booleans."""
+    """Return True if float64 can hold an Arrow type: numbers, decimals, booleans, only nulls."""
     types = pa.types
-    tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
+    tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null
     return any(test(kind) for test in tests)
+
+
+def has_values(array: pa.Array) -> bool:
+    """Return True if an array has a value other than null and NaN."""
+    return bool(pc.is_null(array, nan_is_null=True).false_count)
 
 
 def numbers(array: pa.Array) -> np.ndarray:

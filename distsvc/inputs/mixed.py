@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.given import is_numeric, numbers, rows_of
+from distsvc.inputs.given import has_values, is_numeric, numbers, rows_of
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
@@ -27,11 +27,6 @@ BUCKET = "other"
 
 _INTEGER_OR_BOOLEAN = re.compile(r"[+-]?\d+|true|false")
 """Texts of integers and booleans among the values of a category."""
-
-
-def are_missing_texts(column: pa.Array) -> bool:
-    """Return True if all values are NaN, as pandas stores texts that are all missing."""
-    return pa.types.is_floating(column.type) and bool(np.isnan(numbers(column)).all())
 
 
 def are_words(known: Sequence[str]) -> bool:
@@ -141,7 +136,7 @@ def mixed_rows(
         of = levels[k] if levels is not None else None
         is_text = _is_text(column.type)
         if isinstance(of, Levels) or (levels is None and is_text):
-            if are_missing_texts(column):
+            if not has_values(column):  # NaN, as pandas stores missing texts
                 column = pa.nulls(len(column), pa.string())
             kind = column.type
             is_level = pa.types.is_integer(kind) and not (of and are_words(of.known))
@@ -152,7 +147,7 @@ def mixed_rows(
             rows[:, k] = of.codes(words)
         elif is_text:
             raise UnusableRowsError(f"X: column {shown} holds text, expected numbers, as in fit")
-        elif not (is_numeric(column.type) or pa.types.is_null(column.type)):
+        elif not is_numeric(column.type):
             raise UnusableRowsError(
                 f"X: column {shown} has the type {column.type}, expected numbers, booleans or "
                 "text: leave the column out, or convert it to numbers"

@@ -66,7 +66,8 @@ class Reading:
 
     name: str = "X"  # the name of the rows in messages
     rows: int | None = None  # maximum rows of a piece; by default `block_rows`
-    index: bool = False  # whether the named index of a pandas frame is a column, too
+    # The named index of a pandas frame is a column, and each table ends with an empty piece.
+    by_name: bool = False
 
     def most(self, n_columns: int) -> int:
         """Return the maximum number of rows of a piece."""

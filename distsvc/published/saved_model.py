@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.given import rows_of
-from distsvc.inputs.mixed import are_missing_texts
+from distsvc.inputs.given import has_values, rows_of
 from distsvc.inputs.rows import Input, Reading, RowValues, UserData, not_rows_error
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
@@ -47,9 +46,6 @@ NAME = "the rows"
 
 MIN_EXAMINED_ROWS, MAX_EXAMINED_ROWS = 20, 1024
 """Minimum number of values, and maximum number of rows, examined for changes of a category."""
-
-_EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
-"""Types for a column without any value; the first one that its feature takes is used."""
 
 
 class Model:
@@ -291,7 +287,7 @@ class Model:
 
     def _rows(self, X: UserData) -> Input:
         """Return the reader of an array with `array_columns`, or of a table with named columns."""
-        rows = rows_of(X, Reading(NAME, choose_block_rows(len(self._numbers)), index=True))
+        rows = rows_of(X, Reading(NAME, choose_block_rows(len(self._numbers)), by_name=True))
         if rows is None:
             raise not_rows_error(X, NAME)
         names = self.array_columns
@@ -308,6 +304,16 @@ class Model:
         for piece in rows.pieces():
             if row == rows.first and not isinstance(piece, np.ndarray):
                 self._warn_of_changes(piece.slice(0, MAX_EXAMINED_ROWS))
+            if isinstance(piece, pa.RecordBatch):
+                names = piece.schema.names
+                missing = [one for one in self.columns if names.count(one) != 1]
+                if missing:
+                    raise DataError(
+                        f"{NAME}: expected the model's {len(self.columns)} columns, each once; "
+                        f"missing or repeated: {truncated(missing)}; found: {truncated(names)}"
+                    )
+                if not len(piece):
+                    continue
             try:
                 X = feature_matrix(piece, self._features, self._missing_values)
             except UnusableValueError as error:
@@ -361,13 +367,6 @@ def feature_matrix(
             return np.ascontiguousarray(piece, dtype=np.float64)
         arrays = _of_array(piece, features)
     else:
-        names = piece.schema.names
-        missing = [f.column for f in features if names.count(f.column) != 1]
-        if missing:
-            raise DataError(
-                f"{NAME}: expected the model's {len(features)} columns, each once; missing or "
-                f"repeated: {truncated(missing)}; found: {truncated(names)}"
-            )
         arrays = [_plain(piece.column(feature.column), feature) for feature in features]
     X = np.empty((len(piece), len(names_of(features))))
     fill(X, features, arrays, missing_values)
@@ -395,18 +394,14 @@ def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
 
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     """Return the plain values for a feature; `DataError` for values of another kind."""
-    kind = plain_type(array.type)
-    if pa.types.is_null(kind):
-        return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
-    if isinstance(feature, Numeric) and is_text(kind) and are_numbers(plain_values(array)):
-        return pa.array(TextNumber(column=feature.column).values(plain_values(array)))
-    if isinstance(feature, Category) and are_missing_texts(plain_values(array)):
-        return pa.nulls(len(array), pa.string())
-    if not feature.takes(kind):
+    kind, values = plain_type(array.type), plain_values(array)
+    if isinstance(feature, Numeric) and is_text(kind) and are_numbers(values):
+        return pa.array(TextNumber(column=feature.column).values(values))
+    if not feature.takes(kind) and has_values(values):
         shown = "text" if is_text(kind) else str(kind)
         of_time = is_text(kind) and isinstance(feature, Time)
         hint = "; convert it by pandas.to_datetime or to_timedelta" if of_time else ""
         raise DataError(
             f"{NAME}: column {feature.column!r} is {shown}, expected {feature.expected}{hint}"
         )
-    return plain_values(array)
+    return values

@@ -121,6 +121,8 @@ def assign_table(
         why = reasons_to_refit(job.checks, measured)
     run.write(DECISION, Result({"because": why}))
     if why:
+        if names := run.plan.table.without_values:
+            raise no_values_error(names, run.plan.table.shown, in_lineage=True)
         steps.progress.event("learns a new model", because="; ".join(why))
         return None
     for name in RULE, PREPARATION:

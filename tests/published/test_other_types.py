@@ -86,6 +86,22 @@ def test_a_missing_text_that_pandas_stores_as_nan_is_missing(run, frame):
     assert run.model.predict(row) == run.labels()["label"].to_numpy()[[place]]
 
 
+def test_a_dictionary_holds_columns_or_one_row(run, frame):
+    labels = run.labels()["label"].to_numpy()
+    columns = {name: frame[name].to_numpy() for name in frame}
+    columns["plan"][frame["plan"].isna()] = np.nan
+    assert (run.model.predict(columns) == labels).all()
+    assert run.model.predict(frame.iloc[1].to_dict()) == labels[[1]]
+    with pytest.raises(DataError, match=r"^the rows: column 'age' can't be read"):
+        run.model.predict(columns | {"age": np.array([1, "x"], object)})
+
+
+def test_a_table_without_rows_or_columns(run, frame):
+    assert not len(run.model.predict(frame[:0]))
+    with pytest.raises(DataError, match="missing or repeated: amount, age, visits, plan"):
+        run.model.predict(pd.DataFrame())
+
+
 def test_an_empty_field_of_a_csv_file_is_a_missing_number(run, frame, tmp_path):
     frame.head(1).assign(age=None).to_csv(tmp_path / "one.csv", index=False)
     expected = run.model.predict(frame.head(1).assign(age=np.nan))
@@ -102,16 +118,30 @@ def test_numbers_in_place_of_words_are_refused(run, frame, value, tmp_path):
         predicted(run, tmp_path / "other.parquet", tmp_path)
 
 
-def test_a_night_without_a_value_names_the_column(run, frame, tmp_path):
-    frame.assign(visits=None).to_csv(tmp_path / "night.csv", index=False)
+EMPTY = {"null": None, "float": np.nan, "text": pd.array([None] * N, "string")}
+
+
+@pytest.mark.parametrize("name", ["visits", "plan"])
+@pytest.mark.parametrize("kind", [*EMPTY, "csv"])
+def test_a_column_without_a_value(run, frame, name, kind, tmp_path):
+    other, path = frame.assign(**{name: EMPTY.get(kind)}), tmp_path / f"night.{kind}"
+    other.to_csv(path, index=False) if kind == "csv" else other.to_parquet(path, index=False)
+    found = f"column '{name}' of {path} has no value in any row"
     job = {
-        "input": {"path": str(tmp_path / "night.csv")},
+        "input": {"path": str(path)},
         "preprocess": {"missing_values": [-9999]},
-        "continuity": {"previous": str(run.path)},
         "output": {"path": str(tmp_path / "out")},
     }
-    with pytest.raises(DataError, match="column 'visits' has no value in any row; mend"):
-        distsvc.run(job)
+    night = job | {"continuity": {"previous": str(run.path)}}
+    with pytest.raises(DataError, match=f"{re.escape(found)}; mend .* model.mode=assign"):
+        distsvc.run(night)
+    assigned = distsvc.run(night | {"model": {"mode": "assign"}, "checks": {"max_drift": False}})
+    assert f"{found}, and counts as missing" in assigned.report.warnings
+    labels = assigned.labels()["label"].to_numpy()
+    assert (labels == run.model.predict(frame.assign(**{name: EMPTY["null"]}))).all()
+    assert (labels == predicted(run, path, tmp_path)).all()
+    first = distsvc.run(job | {"output": {"path": str(tmp_path / "first")}})
+    assert f"not used as features: '{name}' (no value in any row)" in first.report.warnings
 
 
 def test_words_that_are_new_to_the_model_are_a_warning(run, frame, tmp_path, monkeypatch):

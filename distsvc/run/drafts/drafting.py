@@ -13,7 +13,6 @@ import tomli_w
 
 from distsvc.errors import DataError, JobFileError, one_line
 from distsvc.errors.urls import local_file
-from distsvc.job.config import Job
 from distsvc.job.file import parse_job
 from distsvc.models.automatic.engine import stays_as_stored
 from distsvc.models.columns.described import ColumnDescription, described
@@ -29,7 +28,7 @@ from distsvc.storage.rows.blocks import Block, Span, Table
 from distsvc.storage.rows.columns import DATE, DATE_AND_TIME, PLAIN_TEXT, truncated
 from distsvc.storage.rows.features import MOST_LEVELS, Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
-from distsvc.storage.rows.usable import no_values_error, usable_rows
+from distsvc.storage.rows.usable import usable_rows
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
 from distsvc.storage.tables.values import MANY_VALUES, TEXT_ID, ValueCounts
@@ -199,7 +198,9 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         n_rows = max(1, min(10_000, 2**24 // max(len(table.columns), 1)))
         table, _ = with_categories(table, [(0, min(n_rows, table.n_rows))])
         block = next(read_blocks(table, Span(0, table.n_rows, n_rows)))
-        _check_usable(job, table, block)
+        usable_rows(block, table.shown, table.features, job.missing, unit=False)
+        if table.n_rows < 2:
+            raise too_few_rows(table.n_rows)
         n_rows = len(block.X)
         labels = [n for n in [*table.stored, *table.left_out] if _are_classes(table, n, n_rows)]
         ids = [name for name in table.left_out if ID_NAME.search(name)]
@@ -224,18 +225,6 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
             sentinels=dict(sorted(sentinels.items())),
             encodings=encodings,
         )
-
-
-def _check_usable(job: Job, table: Table, block: Block) -> None:
-    """Raise the error of a run for values in the first rows."""
-    usable_rows(block, table.shown, table.features, job.missing, unit=False)
-    if len(block.X) < table.n_rows:
-        return
-    if table.n_rows < 2:
-        raise too_few_rows(table.n_rows)
-    empty = np.flatnonzero(np.isnan(block.X).all(axis=0))
-    if len(empty):
-        raise no_values_error([table.columns[k] for k in empty])
 
 
 def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:

@@ -138,9 +138,11 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
 def _unknown_columns(run: RunDirectory, job: Job) -> list[str]:
     """Return the columns that could be features, but are unknown to the previous model."""
     left_out = run.plan.table.left_out
-    extra = [name for name, why in left_out.items() if why == NOT_CHOSEN]
-    extra = [name for name in extra if not is_named_like_code(name)]
-    extra = [name for name in extra if name in (job.input.columns or extra)]
+    named = job.input.columns or ()
+    extra = [
+        n for n, why in left_out.items() if (why.split(",")[0] if named else why) == NOT_CHOSEN
+    ]
+    extra = [name for name in extra if name in (named or extra) and not is_named_like_code(name)]
     extra = extra if job.model.mode != "refit" else []
     return extra + [name for name, why in left_out.items() if why == NEW]
 

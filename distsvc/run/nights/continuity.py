@@ -42,8 +42,7 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.lineages import Lineage, earlier_runs
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.rows.columns import truncated
-from distsvc.storage.rows.features import Category, Feature, names_of
-from distsvc.storage.rows.usable import no_values_error
+from distsvc.storage.rows.features import Feature, names_of
 
 
 @dataclass(frozen=True)
@@ -135,8 +134,6 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
     now = {one.column: (one, kind) for one, kind in zip(table.features, table.types, strict=True)}
     for before in previous.features:
         feature, kind = now[before.column]
-        if isinstance(feature, Category) and not (feature.known or feature.rest):
-            raise no_values_error([before.column])
         if feature.meaning != before.meaning:
             raise DataError(
                 f"column {before.column!r} of {table.shown} is {kind}, read as {feature.meaning}; "

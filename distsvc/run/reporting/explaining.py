@@ -53,7 +53,8 @@ def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> Profiles
     columns, raw, groups = _profile_columns(rows, table.features, labelled)
     typical = labelled.labeller.typical
     usual = rows.scores >= typical.least
-    found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, [g for g, _ in groups])
+    one_hot = [group for group, _ in groups]
+    found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, one_hot)
     if not found:
         return None
     units = units_of(table.features, table.types) if table.types else {}

@@ -31,7 +31,7 @@ from distsvc.storage.rows.features import (
     placed,
     without_sentinels,
 )
-from distsvc.storage.rows.usable import select_rows, usable_rows
+from distsvc.storage.rows.usable import no_values, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import ValueCounts, matching_batches
 
@@ -204,18 +204,21 @@ def with_categories(
 
 
 def unknown_values(table: Table, first: Block) -> list[str]:
-    """Return a warning for each category with mostly new or rare values in the first rows."""
+    """Return warnings about categories with mostly new or rare values, and missing columns."""
     # Otherwise numbers in a column that was text would silently become one cluster.
     changed = {
         feature.column: feature
         for feature, places in placed(table.features)
-        if isinstance(feature, Category) and feature.may_be_changed(first.X[:, places])
+        if isinstance(feature, Category)
+        and feature.column not in table.without_values
+        and feature.may_be_changed(first.X[:, places])
     }
+    names = table.without_values
+    notes = [f"{no_values(names, table.shown)}, and counts as missing"] if names else []
     if not changed:
-        return []
+        return notes
     span = Span(int(first.rows[0]), int(first.rows[-1]) + 1, len(first.rows))
     batches = list(matching_batches(table, span, list(changed)))
-    notes = []
     for name, feature in changed.items():
         array = pa.chunked_array([batch[name] for batch in batches]).combine_chunks()
         values = without_sentinels(array, table.missing_values)

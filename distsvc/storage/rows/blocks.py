@@ -15,6 +15,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
+from distsvc.inputs.given import has_values
 from distsvc.job.config import ColumnKind
 from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.rows.features import (
@@ -109,6 +110,7 @@ class Table:
     versions: Versions = field(default_factory=dict)  # before anything was read
     ready: str | None = None
     notes: tuple[str, ...] = ()
+    without_values: tuple[str, ...] = ()  # columns of features that are missing in all rows
     missing_values: tuple[float, ...] = ()  # sentinels
     column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
     # Columns besides the features by which a report compares clusters.
@@ -320,6 +322,10 @@ def plain_values(array: pa.Array) -> pa.Array:
     return array
 
 
+_EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
+"""Types for a column without any value; the first one that its feature takes is used."""
+
+
 def fill(
     X: np.ndarray,
     features: Sequence[Feature],
@@ -328,9 +334,12 @@ def fill(
 ) -> None:
     """Write features into a matrix X (n, d) of floats, from the arrays of their columns.
 
-    Numbers in `missing_values` become NaN, also where numbers are stored as text.
+    Numbers in `missing_values` become NaN, also where numbers are stored as text. An array without
+    values may have any type.
     """
     for (feature, places), array in zip(placed(features), arrays, strict=True):
+        if not feature.takes(array.type) and not has_values(array):
+            array = pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
         values = feature.values(without_sentinels(array, missing_values))
         if isinstance(feature, TextNumber) and missing_values:
             values = np.where(is_sentinel(values, missing_values), np.nan, values)

@@ -258,8 +258,7 @@ def exclusion_reasons(
 
     def reason(name: str) -> str:
         if name in uses or config.columns is not None:
-            usable = is_usable(scan.types[name]) or scan.types[name] == UNKNOWN_TYPE
-            more = "" if usable else f", {scan.shown[name]}"
+            more = "" if is_default(scan.types[name]) else f", {scan.shown[name]}"
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
             return PANDAS_INDEX
@@ -319,12 +318,9 @@ def _default(
     apart = {*other_columns(config), *scan.keys, *ignored, ""}
     listed = {n for n in scan.default if n not in apart and not _PANDAS_INDEX.fullmatch(n)}
 
-    def may_be_numeric(name: str) -> bool:
-        kind = scan.types[name]
-        return is_default(kind) or (name in scan.problems and kind == UNKNOWN_TYPE)
-
+    numeric = {name for name in listed if is_default(scan.types[name])}
     names = dict.fromkeys([*scan.default, *scan.types])
-    features = tuple(n for n in names if n in categories or (n in listed and may_be_numeric(n)))
+    features = tuple(name for name in names if name in categories or name in numeric)
     if not features:
         raise DataError(
             f"{config.shown} has no numeric column to use as a feature; "

@@ -487,7 +487,8 @@ _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 def is_vector(kind: pa.DataType) -> bool:
     """Return True if an Arrow type is a list of numbers."""
     tests = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
-    return any(test(kind) for test in tests) and is_numeric(kind.value_type)
+    is_list = any(test(kind) for test in tests)
+    return is_list and is_numeric(kind.value_type) and not pa.types.is_null(kind.value_type)
 
 
 def is_time(kind: pa.DataType) -> bool:
@@ -593,7 +594,7 @@ def without_sentinels(array: pa.Array, missing_values: Sequence[float]) -> pa.Ar
     booleans, dates and times stay unchanged.
     """
     kind = array.type
-    if not missing_values or pa.types.is_boolean(kind):
+    if not missing_values or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return array
     if is_vector(kind):
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)

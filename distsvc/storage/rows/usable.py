@@ -74,17 +74,20 @@ def _gaps(
     )
 
 
-def no_values_error(names: Sequence[str]) -> DataError:
-    """Return the error for one or more columns without any value."""
-    if len(names) == 1:
-        return DataError(
-            f"column {names[0]!r} has no value in any row; mend the table, or leave the column out "
-            "by --exclude"
-        )
-    return DataError(
-        f"columns {truncated(list(map(repr, names)))} have no value in any row; mend the table, or "
-        "leave the columns out by --exclude"
-    )
+def no_values_error(names: Sequence[str], shown: str = "", in_lineage: bool = False) -> DataError:
+    """Return the error for columns without any value, which a previous run may have used."""
+    otherwise = f"leave it out by --exclude {','.join(names)}"
+    if in_lineage:
+        otherwise = "use the last model by --set model.mode=assign, or remove continuity.previous"
+        otherwise += ", so that cluster ids start at 0"
+    return DataError(f"{no_values(names, shown)}; mend the table, or {otherwise}")
+
+
+def no_values(names: Sequence[str], shown: str = "") -> str:
+    """Return the words for one or more columns of a table that have no value."""
+    columns, have = ("column", "has") if len(names) == 1 else ("columns", "have")
+    columns = f"{columns} {truncated([*map(repr, names)])}{shown and f' of {shown}'}"
+    return f"{columns} {have} no value in any row"
 
 
 def select_rows(block: Block, kept: np.ndarray) -> Block:

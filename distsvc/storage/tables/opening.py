@@ -26,6 +26,7 @@ from distsvc.storage.rows import columns, features
 from distsvc.storage.rows.blocks import MAX_TABLE_ROWS, Block, Span, Table
 from distsvc.storage.rows.id_detection import CODE_REASONS
 from distsvc.storage.rows.numeric_text import is_text
+from distsvc.storage.rows.usable import no_values_error
 from distsvc.storage.rows.where import parse_where, where_columns
 from distsvc.storage.tables import values
 from distsvc.storage.tables.sources import find_sources, source_of
@@ -133,12 +134,24 @@ def open_table(
     types = {name: scan.types[name] for name in columns.other_columns(config)}
     if condition is not None:  # check it against the types
         condition.mask({name: pa.array([], types[name]) for name in condition.columns})
+    table = replace(table, others=pa.schema(list(types.items())))
+    blank = [name for name, reason in why.items() if reason == values.NO_VALUES]
+    empty = values.columns_without_values(table, [*chosen, *blank] * source.states_width)
+    if preprocess is not None and preprocess.missing in ("drop", "error"):  # rows or values decide
+        empty = [name for name in empty if name in blank or pa.types.is_null(scan.types[name])]
+    needed = {*kept, *wanted, *encoded, *logs, *(f.column for f in known), *(config.columns or ())}
+    faulty = [name for name in empty if name in needed or set(chosen) <= set(empty)]
+    if faulty and not known:
+        raise no_values_error(faulty, table.shown, in_lineage=not set(faulty).isdisjoint(kept))
+    why |= {name: values.NO_VALUES for name in empty if name not in needed}
+    why |= {name: columns.PLAIN_TEXT for name in blank if name not in empty}
+    chosen = tuple(name for name in chosen if name in needed or name not in empty)
     table = replace(
         table,
         types=tuple(str(scan.types[name]) for name in chosen),
-        others=pa.schema(list(types.items())),
         left_out=columns.exclusion_reasons(config, scan, chosen, ignored),
         column_kinds={name: kinds[name] for name in chosen if name in kinds},
+        without_values=tuple(name for name in chosen if name in empty),
     )
     table = replace(table, features=_features(table, scan, chosen, logs, encode, known, texts))
     if config.columns is None:
@@ -179,7 +192,7 @@ def _features(
         if name in texts and isinstance(own.get(name), features.Numeric):
             found.append(features.TextNumber(column=name))
         elif name in own:
-            if not own[name].takes(kind):
+            if not own[name].takes(kind) and name not in table.without_values:
                 raise DataError(
                     f"column {name!r} of {table.shown} is {scan.shown[name]}, expected "
                     f"{own[name].expected}, as in the model"
@@ -228,7 +241,7 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
             return len(known[0])
         if len(known):
             raise DataError(f"{table.shown}: column {column!r}: found a list without numbers")
-    raise DataError(f"{table.shown}: column {column!r} has no value in any row")
+    raise no_values_error([column], table.shown)
 
 
 def read_blocks(table: Table, span: Span) -> Iterator[Block]:
@@ -276,7 +289,8 @@ def fingerprint(table: Table) -> str:
 
 def notes_on_columns(table: Table) -> list[str]:
     """Return warnings about columns whose values decided whether they are features."""
-    guessed = (columns.PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, *CODE_REASONS)
+    guessed = [columns.PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, values.NO_VALUES]
+    guessed += CODE_REASONS
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, features.TextNumber)]
     notes = []

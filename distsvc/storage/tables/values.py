@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
-from distsvc.inputs.given import is_numeric
+from distsvc.inputs.given import has_values, is_numeric
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, MOST_LEVELS, frequent, texts_of
 from distsvc.inputs.rows import is_narrow
 from distsvc.storage.rows import numeric_text
@@ -33,6 +33,7 @@ from distsvc.storage.rows.features import (
     without_sentinels,
 )
 from distsvc.storage.rows.id_detection import (
+    CODE,
     MIN_ROWS_TO_DROP,
     SPOT_ROWS,
     SPOTS,
@@ -98,6 +99,19 @@ class ValueCounts:
             )
 
 
+def columns_without_values(table: Table, names: Sequence[str]) -> list[str]:
+    """Return the columns without a value in the rows that match ``where``; none if no row does."""
+    left, start, stop, has_rows = list(names), 0, 1024, False
+    while left and start < table.n_rows:
+        span = Span(start, min(stop, table.n_rows), max(2**20 // len(left), 256))
+        for batch in matching_batches(table, span, left):
+            has_rows = has_rows or any(map(len, batch.values()))
+            found = {n: without_sentinels(batch[n], table.missing_values) for n in left}
+            left = [name for name in left if not has_values(found[name])]
+        start, stop = stop, 8 * stop  # nearly all columns have a value in the first rows
+    return left if has_rows else []
+
+
 def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
     """Raise `DataError` for integers or decimals whose differences float64 rounds away.
 
@@ -140,7 +154,7 @@ WITH_UNIT = "text: numbers with a unit"
 TEXT_ID = "text that looks like an id: every value is different"
 DATES = "text that looks like dates"
 MANY_VALUES = "text of many values"
-ONE_VALUE, NO_VALUES = "text of one value", "text without values"
+ONE_VALUE, NO_VALUES = "text of one value", "no value in any row"
 """Reasons why a column of text that is no category is no feature."""
 
 ID_OR_DATE = "text that looks like ids or dates"
@@ -221,6 +235,8 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
             reasons[name] = ONE_VALUE if words else NO_VALUES
         elif numeric_text.are_dates(words):
             reasons[name] = DATES
+        elif is_named_like_code(name) and all(map(str.isdecimal, words)):
+            reasons[name] = CODE  # as in CSV, which has numbers there
         else:
             reasons[name] = MANY_VALUES if len(words) > MOST_LEVELS else PLAIN_TEXT
     return [name for name in few if name not in out], reasons

@@ -113,7 +113,6 @@ READ = {
     "dictionary of numbers": column(pa.array([1.5, 2.5] * 6).dictionary_encode(), None,
                                     [1.5, 2.5] * 6),
     "dictionary of text": column(pa.array(["a", "b"] * 6).dictionary_encode(), named=False),
-    "all null": column([None] * N, pa.float64(), [NAN] * N),
     "of no type": column([None] * N, pa.null(), named=False),
     "constant": column([7.0] * N, None, [7.0] * N),
     "negative zero": column([-0.0, 0.0] * 6, None, [-0.0, 0.0] * 6),

@@ -46,6 +46,15 @@ def test_a_job_must_name_the_columns_of_the_model(shop, mode, monkeypatch):
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
 
 
+def test_dates_that_are_no_features_are_no_ignored_columns(shop):
+    for day in FIRST, SECOND:
+        shop.table(day, rows(300, 200, 100)[0], since=np.arange(600).astype("M8[s]"))
+    model = {"algorithm": "bico", "n_clusters": 3}
+    shop.run(FIRST, model=model)
+    report = shop.run(SECOND, model=model | {"mode": "assign"})
+    assert not [text for text in report.warnings if "ignored" in text]
+
+
 def test_a_newly_encoded_column_becomes_a_feature(shop):
     (X, _), (Y, _) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
     kind = np.where(np.arange(600) % 2, "a", "b")

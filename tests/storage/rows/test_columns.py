@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import DataError, JobFileError
+from distsvc.storage.tables.values import NO_VALUES
 from tests.small_tables import everything, opened, sample
 
 
@@ -33,14 +34,15 @@ def test_types_that_turn_into_numbers(tmp_path):
     )
     pq.write_table(data, tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
-    numbers = ("dec", "half", "yes", "big", "ubig", "coded", "nan", "inf")
+    numbers = ("dec", "half", "yes", "big", "ubig", "coded", "inf")
     assert table.columns == (*numbers, "list[0]", "list[1]", "wait")
     nan, inf = np.nan, np.inf
     expected = [
-        [1.25, 0.5, 1, 2**53, 2**64, 3, nan, inf, 1, 7, 1.5],
-        [nan, 1.5, nan, 2**63, nan, 4, nan, -inf, 2, 8, nan],
+        [1.25, 0.5, 1, 2**53, 2**64, 3, inf, 1, 7, 1.5],
+        [nan, 1.5, nan, 2**63, nan, 4, -inf, 2, 8, nan],
     ]
     np.testing.assert_array_equal(everything(table)[1], np.array(expected, float))
+    assert table.left_out["nan"] == table.left_out["null"] == NO_VALUES
 
 
 def test_columns_of_where_label_and_id_are_no_features_unless_named(tmp_path):

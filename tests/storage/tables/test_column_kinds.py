@@ -12,6 +12,7 @@ from distsvc.job.file import parse_job
 from distsvc.run.work.plan import STORED_PLAN, Plan
 from distsvc.storage.rows.columns import PLAIN_TEXT
 from distsvc.storage.rows.features import levels_of, nominal_columns
+from distsvc.storage.rows.id_detection import CODE
 from distsvc.storage.tables.opening import notes_on_columns, open_table
 from distsvc.storage.tables.values import ID_OR_DATE, MANY_VALUES, MIXED_TEXT, ONE_VALUE, TEXT_ID
 
@@ -28,6 +29,7 @@ def customers():
             "age": pa.array(random.normal(40, 10, N).round(), mask=np.arange(N) % 20 == 3),
             "country": country,
             "premium": random.random(N) < 0.3,
+            "postcode": [f"{one:05}" for one in random.integers(1001, 1301, N)],
             "city": [f"city {i}" for i in random.integers(0, 300, N)],
             "store_id": random.choice(["s1", "s2"], N),
             "month": random.choice(["2026-01", "2026-02"], N),
@@ -63,7 +65,7 @@ def test_text_of_few_levels_is_a_feature_by_default(tmp_path, name):
     assert levels_of(table.features)["country"] == ["DE", "FR", "UK", "other"]
     assert table.left_out["store_id"] == table.left_out["month"] == ID_OR_DATE
     assert table.left_out["customer"] == TEXT_ID
-    reasons = {"city": MANY_VALUES, "all": ONE_VALUE, "note": PLAIN_TEXT}
+    reasons = {"postcode": CODE, "city": MANY_VALUES, "all": ONE_VALUE, "note": PLAIN_TEXT}
     assert {name: table.left_out[name] for name in reasons} == reasons
     X = np.concatenate([block.X for block in plan.blocks(0)])
     data = customers()

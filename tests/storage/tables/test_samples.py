@@ -79,7 +79,6 @@ def measured(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
         "metres": random.integers(0, 200_000, n),
         "fraction": np.arange(n) + 0.5,
         "constant": np.ones(n, np.int64),
-        "empty": np.full(n, np.nan),
         "year": random.integers(1950, 2026, n),
         "age": random.integers(18, 90, n),
         "salary": np.rint(random.normal(50_000, 12_000, n)).astype(np.int64),
