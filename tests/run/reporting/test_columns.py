@@ -161,10 +161,8 @@ def rows(labels, **columns):
     """Return a labelled pilot, its features and the clusters' ids; the column plan is one-hot."""
     features = [OWN if name == "plan" else Numeric(name) for name in columns]
     raw = np.column_stack([np.asarray(values, float) for values in columns.values()])
-    X = (raw - np.nanmean(raw, axis=0)) / np.where(
-        np.nanstd(raw, axis=0) > 0, np.nanstd(raw, axis=0), 1
-    )
-    X = np.where(np.isnan(X), 0.0, X)
+    spread = np.nanstd(raw, axis=0)
+    X = np.nan_to_num((raw - np.nanmean(raw, axis=0)) / np.where(spread > 0, spread, 1))
     pilot = PilotRows(np.arange(N_FLAGS), raw, X, np.asarray(labels), np.ones(N_FLAGS), sample=None)
     return pilot, features, np.arange(labels.max() + 1) + 10
 
@@ -217,16 +215,10 @@ def test_an_irrelevant_category_of_codes_is_named(planted_flag):
     origin = np.zeros(columns.layout.width)
     scaling = Scaling(np.zeros(2), np.ones(2), np.zeros(2), "none")
     labels = np.where(y == 1, 0, 1 + flag)
-    pilot = PilotRows(
-        np.arange(N_FLAGS), raw, columns.prepared(raw), labels, np.ones(N_FLAGS), None
-    )
+    k = np.flatnonzero(y != 0)
+    pilot = PilotRows(k, raw[k], columns.prepared(raw)[k], labels[k], np.ones(len(k)), None)
     plan = Codes(column="plan", known=("a", "b", "c"), rest=0.0)
     features, ids = [Numeric("x"), plan], np.arange(3)
-    one_class = y != 0
-    pilot = PilotRows(
-        *(part[one_class] for part in (pilot.numbers, pilot.raw, pilot.X, labels, pilot.scores)),
-        None,
-    )
     (one,) = separating_columns(pilot, features, ids, Preparation(scaling, origin, False, columns))
     assert one.clause == "clusters 1 and 2 differ only in plan"
 
@@ -275,9 +267,7 @@ def pairs(**columns):
     raw = np.column_stack(list(columns.values())).astype(float)
     n = len(raw)
     rows = PilotRows(np.arange(n), raw, raw, np.zeros(n, int), np.ones(n), sample=None)
-    features = [
-        TextNumber(column=name) if k % 2 else Numeric(name) for k, name in enumerate(columns)
-    ]
+    features = [(Numeric, TextNumber)[k % 2](column=name) for k, name in enumerate(columns)]
     return function_pairs(rows, features)
 
 
@@ -291,11 +281,8 @@ def test_columns_of_few_or_missing_values_are_no_functions():
 
 def test_the_doubt_is_one_clause():
     assert doubt_of_functions([]) == []
-    assert doubt_of_functions([("a", "b")]) == ["a and b are functions of each other"]
+    clause = "a and b are functions of each other"
+    assert doubt_of_functions([("a", "b")]) == [clause]
     many = [("a", "b"), ("a", "c"), ("b", "c")]
-    assert doubt_of_functions(many) == [
-        "a and b are functions of each other, as are 2 more pairs of columns"
-    ]
-    assert doubt_of_functions(many[:2]) == [
-        "a and b are functions of each other, as is 1 more pair of columns"
-    ]
+    assert doubt_of_functions(many) == [f"{clause}, as are 2 more pairs of columns"]
+    assert doubt_of_functions(many[:2]) == [f"{clause}, as is 1 more pair of columns"]

@@ -69,7 +69,6 @@ def test_the_costs_of_a_phase_are_stored_and_logged(capsys):
             pass
     survey, prepare = progress.phases
     assert (survey.name, survey.rows, survey.worker_peak_mb) == ("survey", 15, 70.0)
-    assert survey.seconds >= 0.0
     assert survey.driver_peak_mb > 10.0
     assert (prepare.rows, prepare.worker_peak_mb) == (None, None)
     *_, first, second = events(capsys)
@@ -92,15 +91,9 @@ def test_the_costs_of_a_phase_include_the_longest_compilation(clock, monkeypatch
 def test_lines_of_progress_are_a_second_apart(capsys, clock):
     with closing(Progress(log_format="json")) as progress, progress.phase("label") as meter:
         meter.begin(5)
-        meter.finished()
-        clock[0] += 0.9
-        meter.finished()
-        clock[0] += 0.2
-        meter.finished()
-        clock[0] += 2.0
-        meter.finished()
-        clock[0] += 2.0
-        meter.finished()
+        for seconds in 0.0, 0.9, 0.2, 2.0, 2.0:
+            clock[0] += seconds
+            meter.finished()
     told = [(e["phase"], e["done"], e["total"]) for e in events(capsys) if e["event"] == "progress"]
     assert told == [("label", 0, 5), ("label", 3, 5), ("label", 4, 5)]
 
