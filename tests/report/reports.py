@@ -97,8 +97,8 @@ def make_report(n_clusters=3, n_rows=1500, drawn=300, outside=32, picture=False)
         "phases": [
             {"name": "scan", "seconds": 0.5, "rows": n_rows, "driver_peak_mb": 180.0,
              "worker_peak_mb": 1310.0},
-            {"name": "fit", "seconds": 99.5, "rows": None, "driver_peak_mb": 210.0,
-             "worker_peak_mb": None},
+            {"name": "fit", "seconds": 99.5, "compile_seconds": 19.0, "rows": None,
+             "driver_peak_mb": 210.0, "worker_peak_mb": None},
         ],
         "warnings": [],
         "checks": [],

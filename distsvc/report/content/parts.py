@@ -338,6 +338,7 @@ class ColumnPart(ReportPart):
     leaning: OmitDefault[list[Number]] = Field(default=[])  # Cliff's delta of each cluster
     absent: OmitDefault[list[Size]] = Field(default=[])  # missing values by cluster
     filled: OmitDefault[Known] = None  # the value in place of missing ones
+    gap: OmitDefault[str] = ""  # "missing unless status=left" if a level explains missing values
     unit: OmitDefault[str] = ""  # unit as in `ProfileColumn`
 
     @property

@@ -31,13 +31,13 @@ def column_names(report: Report) -> dict[int, list[NamedColumn]]:
     return names(report.profiles.clusters, earlier=earlier)
 
 
-def renamed(report: Report) -> list[tuple[int, str]]:
-    """Return id and earlier name of each cluster whose name by its columns has changed."""
+def renamed(report: Report) -> list[tuple[int, str, str]]:
+    """Return id, earlier and present name of each cluster whose name by columns has changed."""
     now, given = column_names(report), report.names
     names_now = {label: _joined(each) for label, each in now.items() if str(label) not in given}
     before = {label: _joined(each) for label, each in report.earlier_names.items()}
     return [
-        (label, before[str(label)])
+        (label, before[str(label)], name)
         for label, name in names_now.items()
         if name and before.get(str(label), name) not in ("", name)
     ]

@@ -17,7 +17,7 @@ from distsvc.report.content.parts import ColumnPart, ColumnsPart
 from distsvc.report.sections.headline import ALL_DIFFER_ONLY_IN
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.fitting import given_columns
-from distsvc.run.labelling.counts import ClusterContents, code_text
+from distsvc.run.labelling.counts import ClusterContents, CountedLevels, code_text, shares_in
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.plan import Plan
@@ -37,6 +37,12 @@ from distsvc.storage.rows.features import (
 
 REST = "all others"
 
+MIN_COUNT = 10
+"""Minimum number of rows from which a cluster or the gaps of a column are judged."""
+
+USUAL_SHARE = 0.98
+"""Minimum share of rows that have a level if the level describes all of them."""
+
 
 def columns_part(
     plan: Plan, preparation: Preparation, job: Job, labelled: Labelled, rows: PilotRows
@@ -54,6 +60,7 @@ def columns_part(
         own = vars(kind) | {"missing": int(absent.sum()), "unit": units.get(feature.column, "")}
         if absent.any():
             own["absent"] = absent[order].tolist()
+            own["gap"] = level_of_gaps(rows.raw, places.start, contents.features)
             own["filled"] = None if fill is None else float(fill[places.start])
         fields: dict[str, Any] = {}
         if feature.column in contents.rows:
@@ -79,6 +86,22 @@ def columns_part(
         columns=[parts[k] for k in kept],
         n_hidden=len(parts) - len(kept),
     )
+
+
+def level_of_gaps(raw: np.ndarray, place: int, counted: Sequence[CountedLevels]) -> str:
+    """Return the level that decides which values at `place` of rows (m, d) are missing, or ""."""
+    absent = np.isnan(raw[:, place])
+    if not MIN_COUNT <= absent.sum() <= len(absent) - MIN_COUNT:
+        return ""
+    for of in counted:
+        levels = of.levels_of(raw)
+        rows = [np.bincount(levels[own], minlength=len(of.names) + 1) for own in (absent, ~absent)]
+        gaps, others = shares_in(np.array(rows), 0)
+        for word, usual, rare in ("where", gaps, others), ("unless", others, gaps):
+            for k in np.flatnonzero((usual >= USUAL_SHARE) & (rare <= 1.0 - USUAL_SHARE)):
+                if k < len(of.names) and of.places.start != place:
+                    return f"missing {word} {of.column}={of.names[k]}"
+    return ""
 
 
 def _descriptions(table: Table, preparation: Preparation, job: Job) -> list[ColumnDescription]:
@@ -233,17 +256,13 @@ class SeparatingColumn:
         if self.separates_all:
             return f"{ALL_DIFFER_ONLY_IN} {self.column}"
         if len(self.pairs) == 1:
-            return (
-                f"clusters {self.pairs[0][0]} and {self.pairs[0][1]} differ only in {self.column}"
-            )
+            return "clusters {} and {} differ only in {}".format(*self.pairs[0], self.column)
         return f"{len(self.pairs):,} pairs of clusters differ only in {self.column}"
 
     @property
     def note(self) -> str:
         """The clause as a sentence, with the option for levels or for codes."""
-        words = (
-            self.clause.replace("they", "the clusters", 1) if self.separates_all else self.clause
-        )
+        words = self.clause.replace(ALL_DIFFER_ONLY_IN, "the clusters differ only in")
         note = f"{words[0].upper()}{words[1:]}"
         # A gap between numbers is evidence of clusters, and so may be several categories together.
         if self.is_removable:
@@ -265,7 +284,7 @@ def separating_columns(
     numbers, counts = np.unique(rows.labels, return_counts=True)
     most = int((2**21 / Z.shape[1]) ** 0.5)  # clusters whose pairs fit into memory
     large = numbers[np.argsort(-counts, kind="stable")][:most]
-    clusters = np.sort(large[np.isin(large, numbers[counts >= 10])])
+    clusters = np.sort(large[np.isin(large, numbers[counts >= MIN_COUNT])])
     if len(clusters) < 2:
         return []
     apart, noise = _apart(Z, rows.labels, clusters)
@@ -342,7 +361,7 @@ def _usual_values(
     usual = np.full(len(clusters), -1)
     for k, c in enumerate(clusters):
         counts = np.bincount(codes[known & (rows.labels == c)])
-        if counts.size and counts.max() >= 0.98 * counts.sum():
+        if counts.size and counts.max() >= USUAL_SHARE * counts.sum():
             usual[k] = counts.argmax()
     return usual
 
@@ -367,10 +386,6 @@ def doubt_of_functions(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Return at most one clause, on columns that are functions of each other."""
     if not pairs:
         return []
-    clause = f"{pairs[0][0]} and {pairs[0][1]} are functions of each other"
-    if len(pairs) == 1:
-        return [clause]
-    more = len(pairs) - 1
-    return [
-        f"{clause}, as {'is 1 more pair' if more == 1 else f'are {more} more pairs'} of columns"
-    ]
+    clause, more = "{} and {} are functions of each other".format(*pairs[0]), len(pairs) - 1
+    others = "is 1 more pair" if more == 1 else f"are {more} more pairs"
+    return [f"{clause}, as {others} of columns" if more else clause]

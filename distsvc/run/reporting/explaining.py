@@ -53,8 +53,7 @@ def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> Profiles
     columns, raw, groups = _profile_columns(rows, table.features, labelled)
     typical = labelled.labeller.typical
     usual = rows.scores >= typical.least
-    one_hot = [group for group, _ in groups]
-    found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, one_hot)
+    found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, [g for g, _ in groups])
     if not found:
         return None
     units = units_of(table.features, table.types) if table.types else {}

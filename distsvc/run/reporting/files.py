@@ -79,10 +79,8 @@ def write_report(
         report = report.model_copy(update={"forecast": forecast})
         for warning in report.warnings:
             progress.event("warning", because=warning)
-        if changed := renamed(report):
-            names = cluster_names(report)
-            words = "; ".join(f"{k} was {name!r}, is {names[k]!r}" for k, name in changed)
-            progress.event("new names", clusters=words)
+        if words := [f"{k} was {before!r}, is {now!r}" for k, before, now in renamed(report)]:
+            progress.event("new names", clusters="; ".join(words))
         for name, part in {"lineage": comparison.lineage, "drift": comparison.drift}.items():
             if part is not None:
                 with place.created(f"{name}.json") as path:
@@ -266,15 +264,14 @@ def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
 
 
 def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
-    """Return clauses on clusters whose rows mostly lack a value that most other rows have."""
+    """Return clauses on clusters that mostly lack a value, if no level of a column explains it."""
     found = parts["columns"]
     sizes, doubts = np.array(found.size), []
     for column in found.columns:
-        absent = np.array(column.absent or np.zeros(len(sizes)))
+        absent = np.array(column.absent if column.absent and not column.gap else 0 * sizes)
         others = (absent.sum() - absent) / np.maximum(sizes.sum() - sizes, 1)
-        for k in np.flatnonzero(
-            (absent / np.maximum(sizes, 1) > MOSTLY_MISSING) & (others < 1 - MOSTLY_MISSING)
-        ):
+        missing = absent / np.maximum(sizes, 1) > MOSTLY_MISSING
+        for k in np.flatnonzero(missing & (others < 1 - MOSTLY_MISSING)):
             doubts.append(f"cluster {ids[found.label[k]]} is mostly rows without {column.column}")
     return doubts
 

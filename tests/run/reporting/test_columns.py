@@ -11,8 +11,10 @@ import pytest
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.scaling import Scaling
 from distsvc.report.content.limits import PAGE_LIMITS
+from distsvc.report.content.parts import ColumnPart, ColumnsPart
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.job import run_job
+from distsvc.run.labelling.counts import CountedLevels, shares_in
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.reporting.columns import (
     REST,
@@ -21,9 +23,11 @@ from distsvc.run.reporting.columns import (
     explained_ranks,
     explained_share,
     function_pairs,
+    level_of_gaps,
     number_fields,
     separating_columns,
 )
+from distsvc.run.reporting.files import _doubts_of_missing
 from distsvc.run.work import plan
 from distsvc.storage.rows.features import Codes, Numeric, OneHot, TextNumber
 from tests.published_files import read_labels
@@ -129,28 +133,36 @@ def test_clusters_are_compared_by_features_and_other_columns(name, tmp_path):
 def test_profiles_have_the_shares_of_all_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "PILOT_ROWS", 300)
     pq.write_table(planted(), tmp_path / "t.parquet")
-    job = small_job(
-        tmp_path / "t.parquet",
-        {"algorithm": "bico", "n_clusters": 3},
-        input={"columns": ["spend", "age", "plan", "tier"]},
-        preprocess={"missing": "median", "encode": {"plan": "onehot", "tier": "onehot"}},
-    )
-    report = run_job(job)
+    model, given = {"algorithm": "bico", "n_clusters": 3}, {"columns": ["spend", "plan", "tier"]}
+    encoded = {"encode": {"plan": "onehot", "tier": "onehot"}}
+    report = run_job(small_job(tmp_path / "t.parquet", model, input=given, preprocess=encoded))
     assert report.profiles.rows == 300
-    labels = read_labels(tmp_path / "out")["label"].to_numpy()
-    values = planted().to_pydict()
-    checked = set()
+    counted = {column.column: column for column in report.columns.columns}
     for profile in report.profiles.clusters:
-        for one in profile.columns:
-            if one.present is None:
-                continue
-            column, _, level = one.column.removesuffix(" missing").partition("=")
-            has = np.array([str(v).lower() == (level or "none") for v in values[column]])
-            inside = np.mean(has[labels == profile.label] == one.present)
-            outside = np.mean(has[labels != profile.label] == one.present)
-            assert (one.inside.share, one.outside.share) == pytest.approx((inside, outside))
-            checked.add(column)
-    assert checked >= {"tier", "plan"}
+        levels = [one for one in profile.columns if one.present]
+        assert levels
+        for one in levels:
+            column, level = one.column.split("=")
+            own, k = counted[column], report.columns.label.index(profile.label)
+            shares = shares_in(np.array(own.rows), k)[:, own.levels.index(level)]
+            assert [one.inside.share, one.outside.share] == shares.tolist()
+
+
+def test_a_gap_that_follows_from_a_level_is_no_doubt():
+    status, k = np.arange(N) % 3, np.arange(N)
+    counted = CountedLevels("status", ("on", "off", "left"), np.arange(3.0), slice(1, 2))
+    for gap, words in (
+        ((status != 2) | (k < 15), "missing unless status=left"),
+        ((status == 1) & (k > 9), "missing where status=off"),
+        ((status != 2) | (k < 40), ""),
+        ((status == 1) & (k < 27), ""),
+    ):
+        raw = np.column_stack([np.where(gap, np.nan, k), status])
+        assert level_of_gaps(raw, 0, [counted]) == words
+        part = ColumnPart(column="years", kind="number", absent=[590, 10], gap=words)
+        found = {"columns": ColumnsPart(label=[0, 1], size=[600, 300], sample=N, columns=[part])}
+        doubts = [] if words else ["cluster 7 is mostly rows without years"]
+        assert _doubts_of_missing(found, np.array([7, 8])) == doubts
 
 
 N_FLAGS = 400
