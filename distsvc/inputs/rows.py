@@ -66,8 +66,7 @@ class Reading:
 
     name: str = "X"  # the name of the rows in messages
     rows: int | None = None  # maximum rows of a piece; by default `block_rows`
-    # The named index of a pandas frame is a column, and each table ends with an empty piece.
-    by_name: bool = False
+    by_name: bool = False  # whether a pandas index is a column, and tables end with an empty piece
 
     def most(self, n_columns: int) -> int:
         """Return the maximum number of rows of a piece."""

@@ -1,5 +1,6 @@
 """Every field of the job file, and the sentence for each wrong value."""
 
+import datetime
 import re
 
 import pytest
@@ -202,6 +203,7 @@ WRONG = {
         ("20260228", "must be a date such as 2026-11-20"),
         ("2026-02-31", "must be a date such as 2026-11-20, found '2026-02-31'"),
         (20260228, "must be text"),
+        (datetime.date(2026, 2, 28), "must be text in quotes"),
     ],
     "continuity.previous": [NO_TEXT, EMPTY],
     "continuity.min_overlap": [

@@ -127,11 +127,7 @@ def test_a_column_without_a_value(run, frame, name, kind, tmp_path):
     other, path = frame.assign(**{name: EMPTY.get(kind)}), tmp_path / f"night.{kind}"
     other.to_csv(path, index=False) if kind == "csv" else other.to_parquet(path, index=False)
     found = f"column '{name}' of {path} has no value in any row"
-    job = {
-        "input": {"path": str(path)},
-        "preprocess": {"missing_values": [-9999]},
-        "output": {"path": str(tmp_path / "out")},
-    }
+    job = {"input": {"path": str(path)}, "output": {"path": str(tmp_path / "out")}}
     night = job | {"continuity": {"previous": str(run.path)}}
     with pytest.raises(DataError, match=f"{re.escape(found)}; mend .* model.mode=assign"):
         distsvc.run(night)
