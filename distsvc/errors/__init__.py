@@ -1,5 +1,6 @@
 """The exceptions that a user can meet, each with the exit code of the command line."""
 
+import math
 import re
 
 LONGEST_WORD, LONGEST_TEXT = 300, 2000
@@ -25,6 +26,15 @@ def shown(value: object) -> str:
         return _shortened(repr(value), LONGEST_WORD)
     except (ValueError, RecursionError):  # too many digits or brackets
         return f"a {type(value).__name__} too long to show"
+
+
+def times_in_words(factor: float) -> str:
+    """Return a factor in words, such as ``about 100 times`` or ``about 1/1,000 of``."""
+    inverse = factor < 1.0
+    size = 1.0 / factor if inverse else factor
+    power = 10.0 ** round(math.log10(size))
+    rounded = power if 0.9 <= size / power <= 1.1 else float(f"{size:.2g}")
+    return f"about 1/{rounded:,.10g} of" if inverse else f"about {rounded:,.10g} times"
 
 
 def _shortened(text: str, most: int) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from distsvc.errors import JobFileError
 from distsvc.run.forecast import check_labelling
+from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import fill_output, label_table
 from distsvc.run.model import files
 from distsvc.run.reporting.manifest import make_manifest
@@ -63,7 +64,9 @@ def predict_table(
                 table = open_table(job.input, run.staging, job.preprocess, known)
                 run.write_plan(Plan.of(job, table))
             table = run.plan.table
-            for note in run.plan.notes:
+            first = next(run.plan.blocks(0), None)
+            units = Labeller.read(run).changed_units(first.X) if first is not None else []
+            for note in [*run.plan.notes, *units]:
                 progress.event("note", because=note)
         with steps_on(run, progress, job.cluster, at) as steps:
             check_labelling(run.plan, steps.workers, model.rule.float64)

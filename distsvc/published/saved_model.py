@@ -320,6 +320,9 @@ class Model:
                 raise DataError(
                     f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
                 ) from None
+            if row == rows.first:
+                for note in self._labeller.changed_units(X):
+                    warnings.warn(note, UserWarning, stacklevel=2)
             ids = None
             if not isinstance(piece, np.ndarray):
                 types = tuple(str(piece.schema.field(f.column).type) for f in self._features)

@@ -1,6 +1,7 @@
 """A published model and columns of other types than the job's table had."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -152,6 +153,24 @@ def test_words_that_are_new_to_the_model_are_a_warning(run, frame, tmp_path, mon
     predict_table(run.path, path, out, progress=progress)
     assert any(re.search(warning, note) for note in notes)
     assert distsvc.load(tmp_path / "out").labels()["label"].to_pylist() == labels.tolist()
+
+
+def test_another_unit_is_a_warning(run, frame, tmp_path, monkeypatch):
+    other = frame.assign(visits=frame.visits * 100)
+    warning = "values of 'visits' in the first 900 rows are about 100 times those that the model"
+    with pytest.warns(UserWarning, match=warning):
+        run.model.predict(other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.model.predict(other[:99])
+        run.model.predict(frame[:100])
+    other.to_parquet(tmp_path / "other.parquet", index=False)
+    progress, notes = Progress(quiet=True), []
+    monkeypatch.setattr(progress, "event", lambda name, **fields: notes.append(str(fields)))
+    predict_table(
+        run.path, str(tmp_path / "other.parquet"), str(tmp_path / "out"), progress=progress
+    )
+    assert any(warning in note for note in notes)
 
 
 @pytest.mark.parametrize("first", [1, 15, N])

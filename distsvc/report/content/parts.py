@@ -21,6 +21,7 @@ from pydantic import (
     model_serializer,
 )
 
+from distsvc.errors import times_in_words
 from distsvc.errors.forms import Form
 
 
@@ -194,12 +195,7 @@ class ColumnDrift(ReportPart):
     @property
     def times(self) -> str:
         """The factor in words, such as ``about 100 times`` or ``about 1/1,000 of``."""
-        factor = self.factor or 1.0
-        inverse = factor < 1.0
-        size = 1.0 / factor if inverse else factor
-        power = 10.0 ** round(math.log10(size))
-        rounded = power if 0.9 <= size / power <= 1.1 else float(f"{size:.2g}")
-        return f"about 1/{rounded:,.10g} of" if inverse else f"about {rounded:,.10g} times"
+        return times_in_words(self.factor or 1.0)
 
 
 class ReferencePart(ReportPart):

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.errors import DataError, UnusableRowsError
-from distsvc.models.nights.drift import decile_edges
+from distsvc.errors import DataError, UnusableRowsError, times_in_words
+from distsvc.models.nights.drift import decile_edges, unit_factors
 from distsvc.models.rows.scaling import MAX_ROW_LENGTH, check_length
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule
@@ -26,6 +26,9 @@ COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
 
 OWN, PREVIOUS, REFERENCE = "", "previous-", "reference-"
 """Prefixes of results: of the run itself, of the previous run, and of the reference for drift."""
+
+MIN_UNIT_ROWS, MAX_UNIT_ROWS = 100, 1024
+"""Minimum and maximum number of rows that are examined for changes of a unit."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,23 @@ class Labeller:
         if list(columns) == list(self.columns):
             return slice(None)
         return [list(columns).index(name) for name in self.columns]
+
+    def changed_units(self, rows: np.ndarray) -> list[str]:
+        """Return a warning for each column of rows (n, d) in another unit than the model's table.
+
+        The rows have the rule's columns. The first `MAX_UNIT_ROWS` are examined, if there are at
+        least `MIN_UNIT_ROWS`.
+        """
+        rows = rows[:MAX_UNIT_ROWS]
+        if len(rows) < MIN_UNIT_ROWS:
+            return []
+        factors = unit_factors(self.column_edges, rows.astype(np.float64))
+        return [
+            f"values of {name!r} in the first {len(rows):,} rows are {times_in_words(factor)} "
+            "those that the model was learned from: has the unit changed?"
+            for name, factor in zip(self.columns, factors, strict=True)
+            if np.isfinite(factor)
+        ]
 
     @classmethod
     def read(cls, run: RunDirectory, of: str = OWN) -> Labeller:
