@@ -157,7 +157,7 @@ def test_words_that_are_new_to_the_model_are_a_warning(run, frame, tmp_path, mon
 
 def test_another_unit_is_a_warning(run, frame, tmp_path, monkeypatch):
     other = frame.assign(visits=frame.visits * 100)
-    warning = "values of 'visits' in the first 900 rows are about 100 times those that the model"
+    warning = "values of 'visits' in the first 256 rows are about 100 times those that the model"
     with pytest.warns(UserWarning, match=warning):
         run.model.predict(other)
     with warnings.catch_warnings():

@@ -118,9 +118,12 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     counted.add(rows)
     per_bin = counted.counts[:, :DRIFT_BINS]
     filled = per_bin[:, 1:] >= 0.5 / DRIFT_BINS * per_bin.sum(axis=1, keepdims=True)
+    sizes = np.abs([before, now])
     with np.errstate(over="ignore"):
         ranges = np.stack([deciles[:, -1] - deciles[:, 0] for deciles in (before, now)])
-    for k, (old, new) in enumerate(zip(before, now, strict=True)):
+        far = (sizes.max(axis=0) > 0.99 * MIN_UNIT_FACTOR * sizes.min(axis=0)).any(axis=1)
+    for k in np.flatnonzero(far):  # no other column can have a common factor
+        old, new = before[k], now[k]
         least = np.minimum(np.abs(old), np.abs(new))
         usable = (np.sign(old) == np.sign(new)) & (least > 1e-300) & filled[k]
         narrow = ranges[:, k].min() <= 1e-9 * np.abs(old).max()  # a constant column

@@ -27,7 +27,7 @@ COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
 OWN, PREVIOUS, REFERENCE = "", "previous-", "reference-"
 """Prefixes of results: of the run itself, of the previous run, and of the reference for drift."""
 
-MIN_UNIT_ROWS, MAX_UNIT_ROWS = 100, 1024
+MIN_UNIT_ROWS, MAX_UNIT_ROWS = 100, 256
 """Minimum and maximum number of rows that are examined for changes of a unit."""
 
 
