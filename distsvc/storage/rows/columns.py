@@ -51,6 +51,9 @@ PANDAS_INDEX = "an index of pandas"
 PARTITION_KEY = "a partition key"
 """Reason why a key by which a table is partitioned is no feature by default."""
 
+NOT_UTF8 = "not UTF-8"
+"""Reason why text that can't be decoded is no feature."""
+
 PLAIN_TEXT, DATE, DATE_AND_TIME = "text", "date", "date and time"
 """Reasons why columns of these types are no features by default."""
 

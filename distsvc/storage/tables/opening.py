@@ -289,8 +289,9 @@ def fingerprint(table: Table) -> str:
 
 def notes_on_columns(table: Table) -> list[str]:
     """Return warnings about columns whose values decided whether they are features."""
-    guessed = columns.PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, values.NO_VALUES
-    out = {name: why for name, why in table.left_out.items() if why in (*guessed, *CODE_REASONS)}
+    guessed = {columns.PANDAS_INDEX, columns.NOT_UTF8, values.MIXED_TEXT, values.ID_OR_DATE}
+    guessed |= {values.NO_VALUES, *CODE_REASONS}
+    out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, features.TextNumber)]
     notes = []
     if out:

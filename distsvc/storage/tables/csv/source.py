@@ -29,6 +29,7 @@ from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Layout, read_schema, schema_text
 from distsvc.storage.rows.columns import (
     MAX_COMPARED_COLUMNS,
+    NOT_UTF8,
     Scan,
     choose_features,
     merge_schemas,
@@ -150,6 +151,7 @@ class _Files(NamedTuple):
         schemas = [_with_types(one.types, dict.fromkeys(as_text, pa.string())) for one in self.each]
         shown = [one.place.shown for one in self.each]
         types, problems = merge_schemas(schemas, shown)
+        problems |= {n: NOT_UTF8 for n in types if pa.types.is_binary(types[n]) and n not in others}
         numbers = set(types if config.columns is None else named) - others - categories
         numbers -= set(config.exclude)
         self._check_text(numbers, others - {config.id}, named)
@@ -205,7 +207,8 @@ class _Files(NamedTuple):
             for name in [name for name in one.types.names if name in features | others]:
                 values, kind = one.first[name], one.kind(name)
                 if pa.types.is_binary(kind):
-                    if name in named:
+                    n_values = pc.count_distinct(values).as_py()
+                    if name in named or (name in features and 1 < n_values <= MOST_LEVELS):
                         raise text.encoding_error(one.place)
                     texts = (value and value.decode("latin-1") for value in values.to_pylist())
                     values = pa.array(texts, pa.string())

@@ -42,7 +42,7 @@ def test_the_encoding_of_a_file_is_named(tmp_path, encoding, named, packed):
 @pytest.mark.parametrize("start", [1, 2000])
 def test_wrong_bytes_in_a_used_column_are_an_error(tmp_path, monkeypatch, start):
     monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 4096)
-    lines = [f"{k},Köln" if k >= start else f"{k},Bonn" for k in range(4000)]
+    lines = [f"{k},Köln {k}" if k >= start else f"{k},Bonn" for k in range(4000)]
     path = tmp_path / "t.csv"
     path.write_bytes(("x,city\n" + "\n".join(lines)).encode("latin-1"))
     message = refused(path, tmp_path, columns=["x", "city"])
@@ -51,6 +51,13 @@ def test_wrong_bytes_in_a_used_column_are_an_error(tmp_path, monkeypatch, start)
     else:
         assert "line 3 is not UTF-8" in message
         assert opened(path, tmp_path).columns == ("x",), "a column that nobody uses"
+
+
+def test_wrong_bytes_in_a_category_are_an_error(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(("x,city\n1,Bonn\n" + "2,Köln\n" * 9).encode("latin-1"))
+    assert "line 3 is not UTF-8, but looks like LATIN1" in refused(path, tmp_path)
+    assert opened(path, tmp_path, exclude=["city"]).columns == ("x",)
 
 
 def test_characters_of_windows(tmp_path):
