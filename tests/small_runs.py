@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 from distsvc.job.config import Job
 from distsvc.job.file import parse_job
+from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run import algorithms
 from distsvc.run.algorithms.algorithm import AlgorithmJob
@@ -67,6 +69,13 @@ def write_table(path: Path, X: np.ndarray, **columns: Any) -> Path:
     named = {f"x{k}": X[:, k] for k in range(X.shape[1])}
     pq.write_table(pa.table(named | columns), path, row_group_size=100)
     return path
+
+
+def surveyed(X: np.ndarray, pilot: int | None = None) -> Survey:
+    """Return the survey of rows in memory, the first of which are the pilot; by default all."""
+    sums = ColumnSums.empty(np.nanmedian(np.where(np.isnan(X), 0.0, X), axis=0))
+    assert sums.add(X) is None
+    return Survey(len(X), sums, SimpleNamespace(X=X[:pilot]))
 
 
 def table_of(X: np.ndarray) -> Any:

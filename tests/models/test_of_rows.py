@@ -1,7 +1,6 @@
 """Attributes of the rows of a fit: labels, probabilities, outlier scores; and cuts."""
 
 import pickle
-import warnings
 
 import dask.array as da
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
+from tests.quiet_fits import quietly
 
 OURS = {
     "level tree": SupportVectorClustering(effort="fast", random_state=0),
@@ -40,9 +40,7 @@ def X():  # noqa: N802
 
 @pytest.fixture(scope="module")
 def fitted(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return {name: clone(of).fit(X) for name, of in ALL.items()}
+    return {name: quietly(clone(of), X) for name, of in ALL.items()}
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -32,24 +32,25 @@ from tests.storage.written_runs import (
 )
 
 
-def held_back(job) -> str:
+@pytest.fixture
+def table(tmp_path):
+    return write_table(tmp_path / "t.parquet", three_clusters(600))
+
+
+def held_back(table, **sections) -> str:
+    job = small_job(table, MODELS["sampled"], checks={"min_rows": 1000}, **sections)
     with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
         run_job(job, start=Start(overwrite=True))
     [run_id] = Output(job.output.path).candidates()
     return run_id
 
 
-def with_checks(job, **checks):
-    return job.model_copy(update={"checks": type(job.checks).model_validate(checks)})
-
-
-def test_status_shows_a_candidate_and_publish_publishes_it(tmp_path):
-    table = write_table(tmp_path / "t.parquet", three_clusters(600))
+def test_status_shows_a_candidate_and_publish_publishes_it(tmp_path, table):
     job = small_job(table, MODELS["sampled"])
     run_job(job)
     before = json.loads((tmp_path / "out/manifest.json").read_text())
-    failing = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
-    run_id = held_back(with_checks(failing, min_rows=1000))
+    given = {"preprocess": {"scale": "none"}}
+    run_id = held_back(table, **given)
     assert json.loads((tmp_path / "out/manifest.json").read_text()) == before
 
     found = status(job.output.path)
@@ -78,7 +79,7 @@ def test_status_shows_a_candidate_and_publish_publishes_it(tmp_path):
         Output(job.output.path).file("report.html").read_text()
     )
     assert status(job.output.path)["held"] == []
-    run_job(with_checks(failing, min_rows=1000))  # published already, so nothing is done
+    run_job(small_job(table, MODELS["sampled"], **given))  # published already, so nothing is done
     again = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id, "--json"])
     assert json.loads(again.output)["run_id"] == run_id
     collect(job.output.path)
@@ -202,10 +203,8 @@ def test_a_crash_at_any_step_keeps_the_newest_candidates(tmp_path, quick, monkey
 
 
 @pytest.mark.parametrize("odd", ["none", [{"state": ["failed"]}]])
-def test_a_candidate_with_invalid_checks_is_not_published(tmp_path, odd):
-    table = write_table(tmp_path / "t.parquet", three_clusters(600))
-    job = with_checks(small_job(table, MODELS["sampled"]), min_rows=1000)
-    run_id = held_back(job)
+def test_a_candidate_with_invalid_checks_is_not_published(tmp_path, table, odd):
+    run_id = held_back(table)
     file = tmp_path / f"out/.runs/held/{run_id}.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"checks": odd}))
     found = CliRunner().invoke(main, ["publish", str(tmp_path / "out"), "--held", run_id])
@@ -215,13 +214,11 @@ def test_a_candidate_with_invalid_checks_is_not_published(tmp_path, odd):
     assert not (tmp_path / "out/manifest.json").exists()
 
 
-def test_a_damaged_record_of_a_candidate_stops_no_later_run(tmp_path):
-    table = write_table(tmp_path / "t.parquet", three_clusters(600))
-    job = small_job(table, MODELS["sampled"])
-    run_id = held_back(with_checks(job, min_rows=1000))
+def test_a_damaged_record_of_a_candidate_stops_no_later_run(tmp_path, table):
+    run_id = held_back(table)
     record = tmp_path / f"out/.runs/held/{run_id}.json"
     record.write_bytes(record.read_bytes()[:100])
-    run_job(job)
+    run_job(small_job(table, MODELS["sampled"]))
     assert not record.exists()
     assert (tmp_path / "out/manifest.json").exists()
     collect(str(tmp_path / "out"))

@@ -1,7 +1,6 @@
 """A job that names no algorithm: two families are learned, one has the answer."""
 
 import json
-import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.models.automatic.choosing import FAMILIES, let
 from tests.published_files import read_labels
+from tests.quiet_fits import quietly
 from tests.small_runs import small_job, write_table
 
 QUICK = pytest.mark.usefixtures("quick_page")
@@ -40,9 +40,7 @@ def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen, parameters):
     job = small_job(write_table(tmp_path / "in.parquet", X), parameters)
     job = job.model_copy(update={"preprocess": job.preprocess.model_copy(update={"scale": "none"})})
     report = run_job(job)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = AutoClustering(**parameters, random_state=0).fit(X)
+    model = quietly(AutoClustering(**parameters, random_state=0), X)
     found = read_labels(tmp_path / "out")
     assert model.algorithm_ == chosen
     assert report.model.algorithm == (chosen if chosen == "support-vector" else "auto")

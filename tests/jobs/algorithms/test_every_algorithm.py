@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -23,6 +22,7 @@ from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import label_files
 from tests.published_files import published_file, read_labels
+from tests.quiet_fits import quietly
 from tests.small_runs import small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -127,9 +127,7 @@ def test_a_job_has_the_estimators_labels_however_it_is_cut(name, table, tmp_path
     X, found = three_clusters(N, 3), read_labels(tmp_path / "a")
     if "random_state" in peer.get_params():
         peer.set_params(random_state=SEED)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        peer.fit(X)
+    quietly(peer, X)
     assert found["row"].to_pylist() == list(range(N))
     assert np.array_equal(found["label"], getattr(peer, "labels_", np.zeros(N)))
     assert len(report.clusters) == len(np.unique(found["label"]))

@@ -7,17 +7,16 @@ import pytest
 
 from distsvc.errors import CheckFailedError, DataError
 from distsvc.job.config import PreprocessConfig
-from distsvc.models.rows.scaling import ColumnSums, Scaling
+from distsvc.models.rows.scaling import Scaling
 from distsvc.published.predict import predict_table
 from distsvc.run.fitting import make_scaling
 from distsvc.run.job import run_job
-from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import checked_model, read_model
 from distsvc.run.work import plan
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from tests.published_files import read_labels
-from tests.small_runs import small_job
+from tests.small_runs import small_job, surveyed
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -117,8 +116,7 @@ def test_the_digest_covers_the_encoding_and_not_its_order():
 
 
 def scaling_of(X, kind, group) -> Scaling:
-    sums = ColumnSums.empty(np.zeros(X.shape[1]))
-    assert sums.add(X) is None
+    sums = surveyed(X).sums
     return Scaling.from_sums(sums, kind, np.zeros(X.shape[1])).together(sums, [group])
 
 
@@ -142,15 +140,7 @@ def test_rare_values_are_no_constant_columns_and_gaps_no_halves():
     X = one_hot()
     X[500:, 1:] = np.nan
     X[:250, 1:], X[250:500, 1:] = np.eye(4)[0], np.eye(4)[1]
-    sums = ColumnSums.empty(np.zeros(5))
-    assert sums.add(X) is None
-
-    class Lowest:
-        def __init__(self, X):
-            self.X = X
-
-    survey = Survey(len(X), sums, Lowest(X))
     config = PreprocessConfig(missing="median")
-    scaling, notes = make_scaling(config, survey, list("xabcd"), [slice(1, 5)])
+    scaling, notes = make_scaling(config, surveyed(X), list("xabcd"), [slice(1, 5)])
     assert scaling.fill[1:].tolist() == [0.0] * 4
     assert notes == ["500 missing values were replaced by their columns' medians"]

@@ -1,6 +1,5 @@
 """The default on modelled columns: clusters, answers that are kept, irrelevant changes."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +25,7 @@ from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNum
 from distsvc.models.mixture.search import search
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.sampling import lowest, row_keys
+from tests.quiet_fits import quietly
 
 N = 1200
 
@@ -42,9 +42,7 @@ def customers(n=N, seed=0, classes=3):
 
 
 def fitted(X, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return AutoClustering(effort="fast", random_state=0, **parameters).fit(X)
+    return quietly(AutoClustering(effort="fast", random_state=0, **parameters), X)
 
 
 @pytest.fixture(scope="module")

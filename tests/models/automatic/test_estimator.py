@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 from distsvc import AutoClustering, SupportVectorClustering
 from distsvc.errors import UnusableRowsError
 from distsvc.models.automatic.stored_views import METHODS
+from distsvc.models.graph import coordinates
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -174,27 +175,27 @@ def test_both_views_decide_together_whether_there_are_clusters(enough, k, monkey
     assert model._engine.views.score_ratio == pytest.approx(1.1 / enough)
 
 
-@pytest.mark.parametrize(("times", "k"), [(3.4, 1), (3.6, 4)])
-def test_where_there_is_no_graph_the_columns_need_more(times, k, monkeypatch):
-    monkeypatch.setattr("distsvc.models.graph.coordinates.MOST_TIED", -1.0)
+@pytest.mark.parametrize(
+    ("patched", "enough", "times", "k"),
+    [
+        ("MOST_TIED", 3.5, 3.4, 1),
+        ("MOST_TIED", 3.5, 3.6, 4),
+        ("RESTARTS", 0.6, 0.5, 1),
+        ("RESTARTS", 0.6, 0.7, 4),
+    ],
+)
+def test_without_a_graph_or_with_one_in_pieces_the_columns_decide_alone(
+    patched, enough, times, k, monkeypatch
+):
+    in_pieces = patched == "RESTARTS"
+    monkeypatch.setattr(coordinates, patched, 1.0 if in_pieces else -1.0)
     X, _ = blobs()
     standing = quietly(estimator(), X)._engine.views.answers["support-vector"].standing
     monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
     model = quietly(estimator(), X)
     assert model.n_clusters_ == k
-    assert model._engine.views.score_ratio == pytest.approx(times / 3.5)
-
-
-@pytest.mark.parametrize(("times", "k"), [(0.5, 1), (0.7, 4)])
-def test_where_the_graph_is_in_pieces_the_columns_decide_alone(times, k, monkeypatch):
-    monkeypatch.setattr("distsvc.models.graph.coordinates.RESTARTS", 1.0)
-    X, _ = blobs()
-    standing = quietly(estimator(), X)._engine.views.answers["support-vector"].standing
-    monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
-    model = quietly(estimator(), X)
-    assert model.n_clusters_ == k
-    assert model._engine.views.score_ratio == pytest.approx(times / 0.6)
-    assert "more than 20 pieces" in model.why_
+    assert model._engine.views.score_ratio == pytest.approx(times / enough)
+    assert ("more than 20 pieces" in model.why_) == in_pieces
 
 
 def test_columns_of_few_values_that_are_independent_are_one_cluster():

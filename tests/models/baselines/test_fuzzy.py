@@ -25,11 +25,6 @@ def test_too_few_iterations_give_a_warning():
         FuzzyCMeans(4, max_iter=2, random_state=0).fit(X)
 
 
-def test_too_few_rows_are_an_error():
-    with pytest.raises(ValueError, match="n_samples=3 should be >= n_clusters=4"):
-        FuzzyCMeans(4).fit(np.eye(3))
-
-
 def objective(X, centres, memberships, m):
     """The objective, computed term by term."""
     return sum(

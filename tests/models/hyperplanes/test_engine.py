@@ -181,14 +181,3 @@ def test_shared_information_is_the_mean_of_all_pairs():
 def test_alpha_of_zero_keeps_hyperplanes_at_the_mean():
     model = estimator(alpha=0.0).fit(blobs()[0])
     assert not model.cluster_tree_.b.any()
-
-
-def test_rows_too_large_for_float32_are_an_error():
-    X, _ = blobs()
-    with (
-        np.errstate(all="ignore"),
-        pytest.raises(
-            ValueError, match=r"expected rows of a length of at most 1e.18; scale the features"
-        ),
-    ):
-        estimator().fit(1e25 * X)

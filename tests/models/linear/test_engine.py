@@ -7,7 +7,8 @@ import pytest
 
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, OneClassEngine
-from distsvc.models.linear.working_set import Candidates, WorkingSet, extremes, gradients
+from distsvc.models.linear.working_set import Candidates, WorkingSet, gradients
+from tests.models.linear.test_working_set import descended
 
 N, D = 2000, 4
 BOTH = pytest.mark.parametrize(
@@ -42,19 +43,8 @@ def outer_steps(engine, X):
         for keys, wanted in ((G, ~outside), (-G, outside))
     )
     assert found.settle(int(outside.sum()), inside, beyond)
-    for n_passes in range(1, 50):
-        found.descend(engine.method, engine.tol, engine.max_iter, engine.seed)
-        alpha[found.rows] = found.alpha
-        G = gradients(X, found.u, found.scale, engine.is_ball)
-        found.see_extremes(*extremes(G, alpha))
-        if found.converged(engine.tol):
-            return found, n_passes
-        grows, falls = (alpha < 1.0) & (found.most > G), (alpha > 0.0) & (found.least < G)
-        found.take(
-            Candidates.lowest(G, rows, X, alpha, grows, 60),
-            Candidates.lowest(-G, rows, X, alpha, falls, 60),
-        )
-    raise AssertionError("no end")
+    method = engine.method, engine.tol, engine.max_iter, engine.seed
+    return found, descended(found, X, alpha, method, 60)
 
 
 @BOTH

@@ -17,6 +17,22 @@ def candidates(keys, X, alpha, wanted, limit):
     return Candidates.lowest(keys, np.arange(len(X)), X, alpha, wanted, limit)
 
 
+def descended(outer, X, alpha, method, limit):
+    """Do outer steps over rows X until they converge, and return the passes that they took."""
+    for n_passes in range(1, 50):
+        outer.descend(*method)
+        alpha[outer.rows] = outer.alpha
+        assert alpha.sum() == pytest.approx(outer.total, rel=1e-12)
+        np.testing.assert_allclose(outer.u, X.T @ alpha, rtol=1e-9)
+        G = gradients(X, outer.u, outer.scale, outer.ball)
+        outer.see_extremes(*extremes(G, alpha))
+        if outer.converged(method[1]):
+            return n_passes
+        grows, falls = (alpha < 1.0) & (outer.most > G), (alpha > 0.0) & (outer.least < G)
+        outer.take(candidates(G, X, alpha, grows, limit), candidates(-G, X, alpha, falls, limit))
+    raise AssertionError("no end")
+
+
 def test_gradients_by_hand(table):
     X = table
     u = X[:7].sum(axis=0)
@@ -43,20 +59,8 @@ def test_outer_steps_find_the_optimum(table, ball, off, monkeypatch):
     outer = WorkingSet(ball, total, X[outside].sum(axis=0), linear)
     inner = candidates(G, X, alpha, ~outside, 100), candidates(-G, X, alpha, outside, 100)
     assert outer.settle(int(outside.sum()), *inner)
-    passes = 0
-    while True:
-        outer.descend(Method("greedy-sweeps"), 1e-9, 10_000, 0)
-        alpha[outer.rows] = outer.alpha
-        assert alpha.sum() == pytest.approx(total, rel=1e-12)
-        np.testing.assert_allclose(outer.u, X.T @ alpha, rtol=1e-9)
-        G = gradients(X, outer.u, outer.scale, ball)
-        outer.see_extremes(*extremes(G, alpha))
-        passes += 1
-        if outer.converged(1e-9) or passes == 50:
-            break
-        grows, falls = (alpha < 1.0) & (outer.most > G), (alpha > 0.0) & (outer.least < G)
-        outer.take(candidates(G, X, alpha, grows, 100), candidates(-G, X, alpha, falls, 100))
-    assert 1 < passes < 50
+    method = Method("greedy-sweeps"), 1e-9, 10_000, 0
+    assert descended(outer, X, alpha, method, 100) > 1
     assert outer.objective == pytest.approx(exact.objective, rel=1e-8)
     assert outer.rho() == pytest.approx(threshold(exact.G, exact.alpha), rel=1e-5)
 

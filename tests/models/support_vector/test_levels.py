@@ -1,7 +1,5 @@
 """SupportVectorClustering with the level tree, the default."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_blobs, make_moons
@@ -191,9 +189,7 @@ def test_a_fit_deletes_the_results_of_the_previous_one():
 def test_a_c_that_leaves_f_below_0_everywhere_gives_a_note():
     X = np.random.default_rng(0).normal(size=(120, 2))
     model = SupportVectorClustering(1.0, C=0.5, labelling="level-tree", random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model.fit(X)
+    quietly(model, X)
     assert any("C = 0.5 leaves f < 0 everywhere" in note for note in model.notes_)
     assert (model.decision_function(X) >= 0).mean() > 0.5
 

@@ -4,21 +4,9 @@ import numpy as np
 import pytest
 
 from distsvc.job.config import PreprocessConfig
-from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.fitting import dominant_column_notes, make_scaling, standard_or_unit
-from distsvc.run.learning.survey import Survey
 from distsvc.storage.rows.features import Numeric, Vector
-
-
-class Lowest:
-    def __init__(self, X):
-        self.X = X
-
-
-def surveyed(X):
-    sums = ColumnSums.empty(np.zeros(X.shape[1]))
-    assert sums.add(X) is None
-    return Survey(len(X), sums, Lowest(X))
+from tests.small_runs import surveyed
 
 
 def told(X, features, scale="unit"):

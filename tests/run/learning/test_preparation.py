@@ -8,21 +8,15 @@ from sklearn.preprocessing import StandardScaler
 
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
-from distsvc.models.rows.scaling import ColumnSums, Scaling
+from distsvc.models.rows.scaling import Scaling
 from distsvc.run.fitting import make_scaling, prepare
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
-from distsvc.run.learning.survey import Survey, survey_table
+from distsvc.run.learning.survey import survey_table
 from distsvc.run.work.directory import Result
-from tests.small_runs import begin, small_job, three_clusters, write_table
+from tests.small_runs import begin, small_job, surveyed, three_clusters, write_table
 
 X = three_clusters(500, d=3) * [1.0, 1e5, 1e-4]
 COLUMNS = ("a", "b", "c")
-
-
-def surveyed(X, pilot=200) -> Survey:
-    sums = ColumnSums.empty(np.nanmedian(np.where(np.isnan(X), 0.0, X), axis=0))
-    assert sums.add(X) is None
-    return Survey(len(X), sums, SimpleNamespace(X=X[:pilot]))
 
 
 def scaled(X, pilot=200, **given):

@@ -16,7 +16,7 @@ from distsvc.run.job import run_job
 from distsvc.run.reporting import files as report_files
 from distsvc.run.starting import Request, differences, interrupted_runs, kept_results
 from distsvc.run.work.directory import LostWorkError
-from distsvc.run.work.progress import Progress, sentence
+from distsvc.run.work.progress import sentence
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import file_facts
@@ -59,20 +59,6 @@ def expected(tmp_path_factory):
     return answer(folder / "out")
 
 
-class Told(Progress):
-    """Keeps the events."""
-
-    def __init__(self):
-        super().__init__(quiet=True)
-        self.events = []
-
-    def event(self, name, error=None, /, **fields):
-        self.events.append((name, fields))
-
-    def of(self, name):
-        return [fields for event, fields in self.events if event == name]
-
-
 def answer(out):
     """Return the digests of published files, except those that contain times."""
     paths = [path for path in listed(out) if path.name not in ("report.html", "report.json")]
@@ -80,19 +66,20 @@ def answer(out):
     return {(path.parts[-3], path.name): digest for path, digest in contents.items()}
 
 
-def test_an_interrupted_run_resumes(table, tmp_path, tasks):
+def test_an_interrupted_run_resumes(table, tmp_path, tasks, caplog):
+    caplog.set_level("INFO", "distsvc")
     run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
     order = list(tasks)
     for share in (0.3, 0.9):
         out, most = tmp_path / str(share), int(share * len(order))
         job = small_job(table, MODELS["sampled"], output={"path": str(out)})
         tasks.interrupt(job, most)
-        told = Told()
-        run_job(job, progress=told)
+        caplog.clear()
+        run_job(job)
         assert tasks == order[most:]
         assert answer(out) == answer(tmp_path / "whole")
-        [resumed] = told.of("resumed")[:1]
-        assert f"survey {min(most, 5)}" in resumed["kept"]
+        resumed = next(one for one in caplog.records if one.getMessage() == "resumed")
+        assert f"survey {min(most, 5)}" in resumed.fields["kept"]
         assert Output(out).kept_works() == []
 
 
@@ -326,13 +313,9 @@ def test_work_is_kept_if_results_can_not_be_listed(table, tmp_path, tasks, monke
     assert kept_results(run)["label"] == 3
 
 
-def test_nothing_is_kept_if_the_data_is_wrong(table, tmp_path, tasks):
-    tasks.interrupt(small_job(table, MODELS["sampled"]), 7, DataError("row 3"))
-    assert nothing_left(tmp_path / "out")
-
-
-def test_nothing_is_kept_without_results(table, tmp_path, tasks):
-    tasks.interrupt(small_job(table, MODELS["sampled"]), 0)
+@pytest.mark.parametrize(("most", "error"), [(7, DataError("row 3")), (0, Killed())])
+def test_nothing_is_kept_if_the_data_is_wrong_or_without_results(job, tmp_path, tasks, most, error):
+    tasks.interrupt(job, most, error)
     assert nothing_left(tmp_path / "out")
 
 
@@ -351,17 +334,17 @@ def test_a_prediction_resumes(table, tmp_path, tasks):
     run_job(small_job(table, MODELS["sampled"]))
     model, new = tmp_path / "out", write_table(tmp_path / "n.parquet", three_clusters(900, seed=5))
     tasks.clear()
-    predict_table(model, str(new), str(tmp_path / "whole"))
+    given = {"settings": {"partition_rows": 300, "block_rows": 100}}
+    predict_table(model, str(new), str(tmp_path / "whole"), **given)
     n = len(tasks)
     tasks.clear()
-    if n > 1:
-        tasks.most = 1
-        with pytest.raises(Killed):
-            predict_table(model, str(new), str(tmp_path / "labels"))
-        tasks.most = None
-        tasks.clear()
-    predict_table(model, str(new), str(tmp_path / "labels"))
-    assert len(tasks) == max(n - 1, 1)
+    tasks.most = 1
+    with pytest.raises(Killed):
+        predict_table(model, str(new), str(tmp_path / "labels"), **given)
+    tasks.most = None
+    tasks.clear()
+    predict_table(model, str(new), str(tmp_path / "labels"), **given)
+    assert len(tasks) == n - 1 > 0
     assert answer(tmp_path / "labels") == answer(tmp_path / "whole")
 
 

@@ -28,15 +28,6 @@ from distsvc.run.work.progress import (
 )
 
 
-class Collecting(logging.Handler):
-    def __init__(self):
-        super().__init__()
-        self.records = []
-
-    def emit(self, record):
-        self.records.append(record)
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that only the test moves."""
@@ -169,16 +160,17 @@ def test_the_state_of_a_run():
 
 
 def test_a_quiet_run_logs_events_without_printing_them(capsys):
-    handler = Collecting()
+    handler, records = logging.Handler(), []
+    handler.emit = records.append
     with attach(handler):
         progress = Progress(quiet=True)
         progress.event("cluster", kind="this process")
         with progress.phase("survey"):
             pass
     assert capsys.readouterr().err == ""
-    assert [r.getMessage() for r in handler.records] == ["cluster", "phase finished"]
-    assert handler.records[0].fields == {"kind": "this process"}
-    assert {r.name for r in handler.records} == {"distsvc"}
+    assert [r.getMessage() for r in records] == ["cluster", "phase finished"]
+    assert records[0].fields == {"kind": "this process"}
+    assert {r.name for r in records} == {"distsvc"}
 
 
 def test_the_logger_is_left_as_it_was(capsys):

@@ -1,7 +1,5 @@
 """The published variant beside a naive program of the papers' pseudo code, on one stream."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_blobs, make_moons
@@ -13,6 +11,7 @@ from distsvc.errors import ParameterError
 from distsvc.models.rows.sampling import row_keys
 from distsvc.models.support_vector.boundary.printed import PrintedDescent, drawn_rows, other_slots
 from tests import reference
+from tests.quiet_fits import quietly
 
 STRATEGIES = ("removal", "project-nearest", "project-random")
 
@@ -32,12 +31,10 @@ def compared(X, gamma, C, strategy, seed=0, budget=20, **given):
     model = SupportVectorClustering.published(
         gamma=gamma, C=C, maintenance=strategy, budget=budget, random_state=seed, **given
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            found = model.fit(X).labels_
-        except ParameterError:  # an empty boundary
-            found = None
+    try:
+        found = quietly(model, X).labels_
+    except ParameterError:  # an empty boundary
+        found = None
     order = np.argsort(row_keys(seed, np.arange(len(X))))
     Z = np.float32(X - X[order].mean(axis=0))
     naive, certain = naive_labels(Z, order, gamma, C, strategy, seed, budget, model.epsilon)

@@ -1,7 +1,5 @@
 """The level tree's engine: the steps of a job, and results that no estimator shows."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -10,6 +8,7 @@ from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from tests.quiet_fits import quietly
 
 
 def blobs(n=300, d=2):
@@ -39,10 +38,8 @@ def fitted(X, **parameters):
 
 
 def quiet_fit(X, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        given = {"effort": "fast", "random_state": 0} | parameters
-        return SupportVectorClustering(**given).fit(X)
+    given = {"effort": "fast", "random_state": 0} | parameters
+    return quietly(SupportVectorClustering(**given), X)
 
 
 @pytest.mark.parametrize(

@@ -127,15 +127,20 @@ def ask(action, *features: str) -> None:
         }
 
 
+def packed(content: bytes) -> bytes:
+    """Return the bytes of a deletion vector's file, with a valid checksum."""
+    return (
+        b"\1" + struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
+    )
+
+
 def deletion_vector(folder: Path, places: list[int]) -> dict:
     """Write a deletion vector as the protocol of Delta describes it, and return its description."""
     head = struct.pack("<II", 12346, 1) + struct.pack("<HHI", 0, len(places) - 1, 16)
     bitmap = head + struct.pack(f"<{len(places)}H", *places)
     data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
     file = folder / "deletion_vector_1.bin"
-    file.write_bytes(
-        b"\1" + struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    )
+    file.write_bytes(packed(data))
     return {
         "storageType": "p",
         "pathOrInlineDv": f"file://{file}",
@@ -173,13 +178,6 @@ def test_deletion_vectors_and_renamed_columns(tmp_path):
     own = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
     theirs = pa.table(own.execute("select b, n from t").read_all())
     assert sorted(theirs["b"].to_pylist()) == kept.tolist()
-
-
-def packed(content: bytes) -> bytes:
-    """Return the bytes of a deletion vector's file, with a valid checksum."""
-    return (
-        b"\1" + struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
-    )
 
 
 DAMAGE = {
