@@ -272,7 +272,8 @@ class ArrayRows(Input):
     def _check_numbers(self, dtype: np.dtype) -> None:
         if np.dtype(dtype).kind not in "biuf":
             raise UnusableRowsError(
-                f"{self.asked.name}: expected an array of numbers, found dtype {dtype}"
+                f"{self.asked.name}: expected an array of numbers, found dtype {dtype}; "
+                "text needs a table with named columns, such as a pandas.DataFrame"
             )
 
 
