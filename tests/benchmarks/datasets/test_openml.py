@@ -1,15 +1,15 @@
-"""OpenML's answers, from a server of our own on this machine: right, wrong, late and cut off."""
+"""Tables of OpenML, as scikit-learn returns them: right, of another kind, and failing."""
 
-import gzip
-import hashlib
 import json
 import os
-import threading
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
+from email.message import Message
+from io import BytesIO
+from urllib.error import HTTPError, URLError
 
 import numpy as np
 import pytest
+from sklearn.utils import Bunch
 
 from benchmarks.datasets.catalogue import Dataset, OpenML
 from benchmarks.datasets.loading import fetch, fingerprint, load
@@ -47,89 +47,45 @@ TOY = Dataset(
 )  # fmt: skip
 
 
-@dataclass
-class Server:
-    """What the server answers: contents by path, or a status instead, and what it was asked."""
-
-    url: str = ""
-    contents: dict[str, bytes] = field(default_factory=dict)
-    status: dict[str, int] = field(default_factory=dict)
-    cut_off: set[str] = field(default_factory=set)
-    packed: bool = False
-    asked: list[str] = field(default_factory=list)
-
-    def offer(self, lines=LINES, attributes=ATTRIBUTES, **description):
-        """Serve a table under the identifier 7."""
-        header = [f"@ATTRIBUTE {name} {kind}" for name, kind in attributes.items()]
-        arff = "\n".join(["@RELATION toy", *header, "@DATA", *lines, ""]).encode()
-        features = [
-            {
-                "index": str(index),
-                "name": name,
-                "data_type": "nominal" if kind.startswith("{") else kind.lower(),
-                "is_target": str(name == "kind").lower(),
-                "is_ignore": "false",
-                "is_row_identifier": "false",
-                "number_of_missing_values": "0",
-            }
-            for index, (name, kind) in enumerate(attributes.items())
-        ]
-        about = {
-            "id": "7",
-            "name": "toy",
-            "version": "1",
-            "description": "made",
-            "format": "ARFF",
-            "status": "active",
-            "url": f"{self.url}/data/toy.arff",
-            "md5_checksum": hashlib.md5(arff).hexdigest(),
-        }
-        qualities = [{"name": "NumberOfInstances", "value": str(float(len(lines)))}]
-        answers = {
-            "data/7": {"data_set_description": about | description},
-            "data/features/7": {"data_features": {"feature": features}},
-            "data/qualities/7": {"data_qualities": {"quality": qualities}},
-        }
-        self.contents |= {f"/api/{path}": json.dumps(a).encode() for path, a in answers.items()}
-        self.contents["/data/toy.arff"] = arff
-
-
 @pytest.fixture
-def server(monkeypatch, tmp_path):
-    offered = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            offered.asked.append(self.path)
-            body = offered.contents.get(self.path, b"")
-            if offered.packed:
-                body = gzip.compress(body)
-            missing = 200 if self.path in offered.contents else 404
-            self.send_response(offered.status.get(self.path, missing))
-            if offered.packed:
-                self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            half = self.path in offered.cut_off
-            self.wfile.write(body[: len(body) // 2] if half else body)
-
-        def log_message(self, *_):
-            pass
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    offered.url = f"http://127.0.0.1:{listening.server_port}"
-    for name, path in {"INFO": "", "FEATURES": "features/", "QUALITIES": "qualities/"}.items():
-        address = f"{offered.url}/api/data/{path}{{}}"
-        monkeypatch.setattr(f"sklearn.datasets._openml._DATA_{name}", address)
-    monkeypatch.setattr("sklearn.datasets._openml.time.sleep", lambda _: None)
+def offer(monkeypatch, tmp_path):
+    """Let scikit-learn find a table, and return a function that changes it or raises an error."""
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))
-    offered.offer()
-    yield offered
-    listening.shutdown()
-    listening.server_close()
-    thread.join()
+
+    def offered(lines=LINES, attributes=ATTRIBUTES, error=None):
+        def fetch_openml(data_id, target_column, **_):
+            assert data_id == 7
+            copy = tmp_path / "cache/openml/7.gz"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(b"a copy")
+            if error is not None:
+                raise error
+            kind = attributes[target_column]
+            names = [name for name in attributes if name != target_column]
+            levels = {n: k[1:-1].replace("'", "").split(",") for n, k in attributes.items()}
+            rows = [
+                dict(zip(attributes, line.replace("'", "").split(","), strict=True))
+                for line in lines
+            ]
+            categories = {n: levels[n] for n in names if attributes[n] != "NUMERIC"}
+
+            def number(name, text):
+                if text == "?":
+                    return np.nan
+                return categories[name].index(text) if name in categories else float(text)
+
+            classes = [row[target_column] for row in rows]
+            return Bunch(
+                data=np.array([[number(n, row[n]) for n in names] for row in rows], float),
+                target=np.array(classes, float if kind == "NUMERIC" else object),
+                feature_names=names,
+                categories=categories,
+            )
+
+        monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+
+    offered()
+    return offered
 
 
 @pytest.fixture
@@ -137,16 +93,14 @@ def toy(in_catalogue):
     return in_catalogue(TOY)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_table_is_encoded_as_the_catalogue_says(server, toy, packed):
-    server.packed = packed
+def test_a_table_is_encoded_as_the_catalogue_says(offer, toy):
     found, classes = load("toy")
     assert found.flags.c_contiguous
     assert np.array_equal(found, X)
     assert (classes.tolist(), classes.dtype) == (Y.tolist(), np.int64)
 
 
-def test_splits_are_the_rows_in_order_where_their_counts_are_right(server, toy, in_catalogue):
+def test_splits_are_the_rows_in_order_where_their_counts_are_right(offer, toy, in_catalogue):
     assert np.array_equal(load("toy", split=1)[0], X[2:])
     in_catalogue(TOY, splits=((1, 1), (2, 0)))
     with pytest.raises(DataError, match="classes in split 0"):
@@ -174,64 +128,47 @@ def sourced(**changes):
         (sourced(target="sort"), "can't be read: KeyError: .*sort"),
     ],
 )
-def test_a_table_that_is_not_the_catalogues(server, in_catalogue, tmp_path, change, message):
+def test_a_table_that_is_not_the_catalogues(offer, in_catalogue, tmp_path, change, message):
     in_catalogue(TOY, **change)
     with pytest.raises(DataError, match=message):
         fetch("toy", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_table_that_is_not_arff(server, toy):
-    server.offer(lines=["1,2", *LINES[1:]])
-    with pytest.raises(DataError, match="can't be read: BadDataFormat"):
-        load("toy")
-
-
 @pytest.mark.parametrize("kind", ["{10,2}", "NUMERIC"])
-def test_classes_that_are_numbers_are_sorted_as_such(server, in_catalogue, kind):
+def test_classes_that_are_numbers_are_sorted_as_such(offer, in_catalogue, kind):
     lines = [line.replace(",a", ",2").replace(",b", ",10") for line in LINES[:4]]
-    server.offer(lines, ATTRIBUTES | {"kind": kind})
+    offer(lines, ATTRIBUTES | {"kind": kind})
     in_catalogue(TOY, openml=replace(SOURCE, drop_classes=()))
     assert load("toy")[1].tolist() == [0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("status", [404, 412])
-@pytest.mark.parametrize("path", ["/api/data/7", "/data/toy.arff"])
-def test_a_table_that_is_not_there(server, toy, path, status):
-    server.status[path] = status
-    with pytest.raises(InputNotFoundError, match=r"toy: OpenML 7 \(toy, version 1\) is not there"):
-        load("toy")
-
-
-@pytest.mark.parametrize("path", ["/api/data/features/7", "/data/toy.arff"])
-def test_a_server_in_trouble(server, toy, path):
-    server.status[path] = 503
-    with pytest.raises(TemporaryError, match="can't be had now: HTTP 503"):
-        load("toy")
-    assert server.asked.count(path) == 4, "sklearn's three retries"
-    server.status.clear()
-    assert np.array_equal(load("toy")[0], X)
-
-
-def test_no_server(server, toy, monkeypatch):
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as gone:
-        address = f"http://127.0.0.1:{gone.server_port}/{{}}"
-    monkeypatch.setattr("sklearn.datasets._openml._DATA_INFO", address)
-    with pytest.raises(TemporaryError, match=r"can't be reached.*refused"):
-        load("toy")
+def status(code):
+    return HTTPError("http://localhost", code, "", Message(), BytesIO())
 
 
 @pytest.mark.parametrize(
-    ("path", "message"), [("/data/toy.arff", "cut off"), ("/api/data/7", "cut off")]
+    ("error", "kind", "message"),
+    [
+        (status(404), InputNotFoundError, r"toy: OpenML 7 \(toy, version 1\) is not there"),
+        (ValueError("Dataset 7 not found"), InputNotFoundError, "is not there: Dataset 7 not"),
+        (status(503), TemporaryError, "can't be had now: HTTP 503"),
+        (URLError("refused"), TemporaryError, "can't be reached, or was cut off: .*refused"),
+        (EOFError("end"), TemporaryError, "can't be reached, or was cut off: end"),
+        (json.JSONDecodeError("end", "{", 1), TemporaryError, "the answer is cut off: end"),
+        (ValueError("md5 differs"), TemporaryError, "cut off or damaged: md5 differs"),
+        (OSError("disk full"), TemporaryError, "can't be kept: disk full"),
+        (RuntimeError("row 3"), DataError, "can't be read: RuntimeError: row 3"),
+    ],
 )
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_download_that_is_cut_off_leaves_nothing(server, toy, tmp_path, path, message, packed):
-    server.packed = packed
-    server.cut_off.add(path)
-    with pytest.raises(TemporaryError, match=message):
+def test_a_download_that_fails_leaves_nothing(offer, toy, tmp_path, error, kind, message):
+    offer(error=error)
+    with pytest.raises(kind, match=message):
         fetch("toy", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    server.cut_off.clear()
+    if kind is TemporaryError:
+        assert not list((tmp_path / "cache").rglob("*.gz"))
+    offer()
     path = fetch("toy", tmp_path / "out")
     assert os.listdir(path.parent) == ["toy.parquet"]
     assert np.array_equal(load("toy", tmp_path / "out")[0], X)
