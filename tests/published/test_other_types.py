@@ -1,7 +1,6 @@
 """A published model and columns of other types than the job's table had."""
 
 import re
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,6 @@ import pytest
 import distsvc
 from distsvc.errors import DataError
 from distsvc.published.predict import predict_table
-from distsvc.run.work.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -141,44 +139,32 @@ def test_a_column_without_a_value(run, frame, name, kind, tmp_path):
     assert f"not used as features: '{name}' (no value in any row)" in first.report.warnings
 
 
-def test_words_that_are_new_to_the_model_are_a_warning(run, frame, tmp_path, monkeypatch):
-    other = frame.assign(plan=frame.plan.str.upper())
-    warning = r"100% of the values of 'plan' in the first 900 rows are new to the model.*'PAID'"
+@pytest.mark.parametrize(
+    ("column", "change", "warning"),
+    [
+        ("plan", lambda plan: plan.str.upper(), "100% of the values of 'plan' .* are new to the"),
+        ("visits", lambda visits: visits * 100, "values of 'visits' .* are about 100 times those"),
+    ],
+)
+def test_other_values_are_a_warning(run, frame, tmp_path, caplog, column, change, warning):
+    other = frame.assign(**{column: change(frame[column])})
     with pytest.warns(UserWarning, match=warning):
         labels = run.model.predict(other)
     other.to_parquet(tmp_path / "other.parquet", index=False)
-    progress, notes = Progress(quiet=True), []
-    monkeypatch.setattr(progress, "event", lambda name, **fields: notes.append(str(fields)))
-    path, out = str(tmp_path / "other.parquet"), str(tmp_path / "out")
-    predict_table(run.path, path, out, progress=progress)
+    caplog.set_level("INFO", "distsvc")
+    predict_table(run.path, str(tmp_path / "other.parquet"), str(tmp_path / "out"))
+    notes = [str(getattr(one, "fields", {}).get("because")) for one in caplog.records]
     assert any(re.search(warning, note) for note in notes)
     assert distsvc.load(tmp_path / "out").labels()["label"].to_pylist() == labels.tolist()
 
 
-def test_another_unit_is_a_warning(run, frame, tmp_path, monkeypatch):
-    other = frame.assign(visits=frame.visits * 100)
-    warning = "values of 'visits' in the first 256 rows are about 100 times those that the model"
-    with pytest.warns(UserWarning, match=warning):
-        run.model.predict(other)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run.model.predict(other[:99])
-        run.model.predict(frame[:100])
-    other.to_parquet(tmp_path / "other.parquet", index=False)
-    progress, notes = Progress(quiet=True), []
-    monkeypatch.setattr(progress, "event", lambda name, **fields: notes.append(str(fields)))
-    predict_table(
-        run.path, str(tmp_path / "other.parquet"), str(tmp_path / "out"), progress=progress
-    )
-    assert any(warning in note for note in notes)
-
-
 @pytest.mark.parametrize("first", [1, 15, N])
-def test_some_new_or_missing_words_are_no_warning(run, frame, first):
+def test_few_other_values_are_no_warning(run, frame, first):
     gone = frame.assign(plan=None)[:first]
     few = frame.assign(plan=frame.plan.where(frame.index % 3 > 0, "new"))[:first]
     run.model.predict(gone)
     run.model.predict(few)
+    run.model.predict(frame.assign(visits=frame.visits * 100)[: min(first, 99)])
     run.model.predict(frame.assign(plan="new")[: min(first, 15)])
 
 
