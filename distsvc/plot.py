@@ -122,7 +122,7 @@ def clusters(model: Any, X: Any) -> Figure:
 
 
 def profiles(run: Run) -> Figure:
-    """Draw the columns that distinguish each cluster of a published run best.
+    """Draw, for each cluster of a published run, the columns that distinguish it best.
 
     Each column has a bar for the cluster's rows above a bar for all other rows. It reaches from
     quartile to quartile with a mark at the median, or is the share of rows with a category.

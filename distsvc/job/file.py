@@ -208,7 +208,7 @@ def _both(first: object, second: object) -> object:
 
 
 def _put(content: Sections, name: str, value: object, by: str, more: str = "") -> None:
-    """Set a key; `by`, the way in which it was given, and `more` are for messages."""
+    """Set the key `name` (section.key); messages begin with `by`, the option or variable."""
     section, dot, key = name.strip().partition(".")
     if not (dot and section and key):
         raise JobFileError(f"{by} expects section.key{more}, found {name!r}")

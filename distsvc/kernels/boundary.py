@@ -223,10 +223,10 @@ def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, fores
 
 @inlined
 def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, values):
-    """Return True if a bound shows that no segment between two boxes is inside.
+    """Return True if a bound shows that no segment from box u to box v is inside.
 
-    Sample s of all these segments lies in one box, and a vector's kernel is largest at the nearest
-    point of that box.
+    The samples at one place of all these segments lie in a box between u and v. The bound there is
+    the sum of the kernels at its points nearest to each vector.
     """
     d, b = S.shape
     one, zero = np.float32(1.0), np.float32(0.0)

@@ -133,11 +133,11 @@ def _keep_ends(x, numbers, sign, least, k, ends, rows_of_ends):
 def add_block(X, shift, digits, least, most, counts, numbers, ends, rows_of_ends):
     """Add a block to the sums of x - shift and of (x - shift)^2 of every column.
 
-    X (n, d) float64. shift (d,) float64 is equal for all blocks of a table, and near the data,
-    because squares are rounded once. digits (2, d, DIGITS) int64, least and most (d,) float64 and
-    counts (d,) int64 are changed in place. NaN means missing and is skipped. Returns the (row,
-    column) of the first infinite value, or value whose square overflows, or (-1, -1). Digits
-    overflow after 2^30 rows unless they are normalised in between.
+    X (n, d) float64; NaN is skipped. shift (d,) float64 is equal for all blocks of a table, and
+    near the data, because squares are rounded once. Changed in place are the sums digits (2, d,
+    DIGITS) int64, the extremes least and most (d,) float64, and the numbers of values counts (d,)
+    int64. Returns the row and column of the first value that is infinite or has an infinite
+    square, or (-1, -1). Digits overflow after 2^30 rows unless they are normalised in between.
 
     ends (2, m, d) float64 are the m lowest values of every column, ascending, and the m highest,
     descending. rows_of_ends (2, m, d) int64 are the numbers of their rows. Both are changed in

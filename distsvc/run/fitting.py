@@ -263,7 +263,7 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
 
 
 def outlier_row_notes(rows: Sequence[OutlierRow], table: Table) -> list[str]:
-    """Return at most one note on extreme rows, by id or number."""
+    """Return a note that names the extreme rows by id or number; empty without any."""
     if not rows:
         return []
     from distsvc.report.formats import measured  # takes time to import

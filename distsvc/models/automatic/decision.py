@@ -139,7 +139,7 @@ class ViewDecision:
     def overlap(self) -> float | None:
         """Expected share of rows in a wrong cluster, by the populations' posteriors.
 
-        None if clusters hardly overlap, so that labels drawn at random are the same answer.
+        None if clusters hardly overlap: labels drawn from the posteriors are then the same answer.
         """
         posterior = self.best.quality.posterior
         if posterior is None or expected_rand_index(self.best.labels, posterior) > SAME_ANSWER:

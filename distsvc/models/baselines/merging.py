@@ -35,10 +35,10 @@ def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray
 
 
 def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarray:
-    """Return the group (m,) int64 of every cluster of a tree that keeps its first k - 1 splits.
+    """Join the clusters of a tree into k groups, by its first k - 1 splits; return them (m,) int64.
 
-    `children` (n_nodes, 2) are numbered in the order of splits. `clusters` (n_nodes,) are -1 in
-    inner nodes.
+    `children` (n_nodes, 2) are the nodes of each split, numbered in the order of splits. `clusters`
+    (n_nodes,) are the clusters of leaves, and -1 in inner nodes.
     """
     splits = np.flatnonzero(children[:, 0] != NO_CHILD)
     splits = splits[np.argsort(children[splits, 0])]  # parents come first

@@ -172,7 +172,11 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return Values(self._engine.rule, self._engine.centre, column)
 
     def _label_passes(self, passes: Passes) -> None:
-        """Label the rows of `fit`; store rows in memory, else compute shares and scores at once."""
+        """Label the rows of `fit`.
+
+        Rows in memory are stored, for shares and scores on demand. Of other rows, shares and scores
+        are computed in the same pass.
+        """
         phases = Phases(self)
         if passes.source.in_memory:
             Z = passes.prepared(self._values("label"))

@@ -160,12 +160,12 @@ def match_returned(
     within: np.ndarray,
     match: float,
 ) -> dict[int, Return]:
-    """Return the `unmatched` clusters that continue `wanted` ids of an earlier model, by label.
+    """Return, by label, the clusters that continue the id of a cluster of an earlier model.
 
-    The ids of that model are `ids_then` (k_then,). Clusters are matched as in `match_clusters`,
-    with two stricter conditions. All rows of a new cluster count in its size, so that a few rows in
-    an old place are not enough. And the new cluster must contain the typical row of the old one:
-    `within` (k_then, k) bool, by `rows_in_ranges`.
+    Clusters are among `unmatched`, and ids among `wanted`; `ids_then` (k_then,) are all ids of the
+    earlier model. Clusters are matched as in `match_clusters`, with two stricter conditions. All
+    rows of a new cluster count in its size, so that a few rows in an old place are not enough. The
+    new cluster must also contain the typical row of the old one, as `within` (k_then, k) bool says.
     """
     jaccard = shared.jaccard(all_rows=True)
     old = np.isin(ids_then, list(wanted))[:, None]

@@ -104,11 +104,12 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
 
 
 def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the factor (d,) float64 that takes the deciles `before` to the deciles of rows (m, d).
+    """Return the factor (d,) by which the unit of each column has changed; NaN if it has not.
 
-    A change of unit multiplies the deciles (d, DRIFT_BINS - 1) of a column and their range by one
-    factor. A shift, however large, leaves the range unchanged. The result is NaN for columns
-    without a common factor of at least `MIN_UNIT_FACTOR`, or at most its inverse.
+    `before` (d, DRIFT_BINS - 1) are deciles of an earlier table, and rows (m, d) are of this one. A
+    change of unit multiplies the deciles of a column and their range by one factor. A shift,
+    however large, leaves the range unchanged. Factors between 1 / `MIN_UNIT_FACTOR` and
+    `MIN_UNIT_FACTOR` are NaN.
 
     If more than a tenth of the rows share a value, deciles above it may be rare values, which
     differ by chance. A decile is left out if less than 5 % of the rows lie between it and the next.

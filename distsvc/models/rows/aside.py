@@ -34,8 +34,8 @@ def most_aside(n_rows: int) -> int:
 def how_many_aside(distances: np.ndarray, most: int) -> int:
     """Return the number of farthest rows to ignore, at most `most`.
 
-    `distances` (m,) float64 are the largest distances, descending: all above `MIN_OUTLIER_RANGES`,
-    or at least the first most + 1 of these.
+    `distances` (m,) float64 are the rows' distances above `MIN_OUTLIER_RANGES`, the largest first.
+    All after the first most + 1 may be left out.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > MIN_DISTANCE_RATIO * distances[k]:
@@ -87,7 +87,7 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return the distances of X (..., d) beyond `low` and `high`, by high - low; 0 for NaN."""
+        """Return how far X (..., d) lies outside [low, high], in units of high - low; 0 for NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / self._widths, 0.0)
 

@@ -34,7 +34,7 @@ class Checkpoint(Protocol):
         """
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:
-        """Store ``state()``, or skip it, after `steps` steps."""
+        """Store ``state()``, the state after `steps` steps, unless the last one is recent."""
 
 
 class NoCheckpoint:

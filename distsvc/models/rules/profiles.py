@@ -85,9 +85,9 @@ def profiles(
 def best_ranges(
     X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return J (c, d) of the best range of each column, and the ranges (c, d, 2).
+    """Return the best range of each column for each `chosen` cluster: J (c, d), ranges (c, d, 2).
 
-    c is the number of clusters in `chosen`; none of them has all rows X (m, d). NaN is skipped.
+    No chosen cluster has all rows X (m, d). NaN is skipped.
     """
     d, k = X.shape[1], int(labels.max()) + 1
     apart, ranges = np.zeros((len(chosen), d)), np.zeros((len(chosen), d, 2))

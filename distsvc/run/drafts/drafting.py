@@ -50,7 +50,7 @@ def write_draft(path: str, to: str, exclude: Sequence[str]) -> None:
 
 
 def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
-    """Return a commented job file, to be called `to`, for a table without the columns `exclude`."""
+    """Return the text of a commented job file for a table; its comments call the file `to`."""
     profile, job = profile_table(path, exclude), default_job(path)
     table = profile.table
     lines = [

@@ -313,7 +313,7 @@ class Folder:
 
     @contextmanager
     def _taken(self, path: Path) -> Iterator[Path]:
-        """Yield the path of a file or folder to remove; with a fence, it is renamed first."""
+        """Yield where to remove a file or folder from; with a fence, it is moved away first."""
         if self._fence.spare is None:
             yield path
             return

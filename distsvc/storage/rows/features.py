@@ -564,7 +564,7 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
 
 
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
-    """Return the names of columns, vectors and one-hot features, and the first (g,) of each."""
+    """Return a name for each number, vector and one-hot feature, and its first place (g,)."""
     names: list[str] = []
     firsts: list[int] = []
     for feature, places in placed(features):

@@ -222,7 +222,7 @@ def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 def merge_equilibria(
     f: DecisionFunction, ends: np.ndarray, push: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge trajectories' end points (n, d) into equilibria (M, d); return these, and their index.
+    """Merge end points (n, d) into equilibria (M, d); return these, and the index (n,) of each.
 
     "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
     within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,

@@ -128,7 +128,7 @@ class LevelSets:
         return self.labeller(self.part)
 
     def labeller(self, part: np.ndarray) -> Voter:
-        """Return the voter for clusters (B,) of the support vectors of the answer's tree."""
+        """Return a voter between clusters; `part` (B,) are those of the tree's support vectors."""
         tree = self.tree
         return Voter(tree.S, tree.a, tree.gamma, part, nearest=self.nearest)
 

@@ -196,8 +196,9 @@ def most_like(
 ) -> tuple[Proposal, float]:
     """Return the tree cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
 
-    In each tree, the best merge of two clusters is made as long as no fewer pairs of rows agree
-    afterwards, or there are more clusters than labels. The returned cut has weight 0.
+    In each tree, the two clusters are merged after which most pairs of rows agree with `labels`.
+    This is repeated as long as agreement does not fall, or there are more clusters than labels. The
+    returned cut has weight 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
