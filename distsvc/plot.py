@@ -124,8 +124,9 @@ def clusters(model: Any, X: Any) -> Figure:
 def profiles(run: Run) -> Figure:
     """Draw, for each cluster of a published run, the columns that distinguish it best.
 
-    Each column has a bar for the cluster's rows above a bar for all other rows. It reaches from
-    quartile to quartile with a mark at the median, or is the share of rows with a category.
+    Each column has a bar for the cluster's rows above a bar for all other rows. A bar reaches from
+    quartile to quartile, with a mark at the median. For a category, its length is the share of rows
+    that have the category.
 
     Parameters
     ----------

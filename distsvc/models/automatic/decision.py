@@ -139,7 +139,8 @@ class ViewDecision:
     def overlap(self) -> float | None:
         """Expected share of rows in a wrong cluster, by the populations' posteriors.
 
-        None if clusters hardly overlap: labels drawn from the posteriors are then the same answer.
+        None without posteriors, or if clusters hardly overlap: labels drawn from the posteriors
+        then agree with the answer to more than `SAME_ANSWER`.
         """
         posterior = self.best.quality.posterior
         if posterior is None or expected_rand_index(self.best.labels, posterior) > SAME_ANSWER:

@@ -58,7 +58,9 @@ class Cutter:
         """Return the next n numbers."""
         found = self.tables[self.place : self.place + n]
         if len(found) != n or n < 0:
-            raise ValueError(f"array 'tables': expected {n} more numbers, found {len(found)}")
+            raise ValueError(
+                f"array 'tables': expected {n} numbers from place {self.place}, found {len(found)}"
+            )
         self.place += n
         return found
 

@@ -163,9 +163,10 @@ def match_returned(
     """Return, by label, the clusters that continue the id of a cluster of an earlier model.
 
     Clusters are among `unmatched`, and ids among `wanted`; `ids_then` (k_then,) are all ids of the
-    earlier model. Clusters are matched as in `match_clusters`, with two stricter conditions. All
-    rows of a new cluster count in its size, so that a few rows in an old place are not enough. The
-    new cluster must also contain the typical row of the old one, as `within` (k_then, k) bool says.
+    earlier model. Clusters are matched as in `match_clusters`, with two stricter conditions. The
+    size of a new cluster includes outliers of the earlier model, so that a few rows in an old place
+    are not enough. The new cluster must also contain the typical row of the old one, as `within`
+    (k_then, k) bool says.
     """
     jaccard = shared.jaccard(all_rows=True)
     old = np.isin(ids_then, list(wanted))[:, None]
