@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, JobFileError
 from distsvc.run.model.files import (
     MODEL_VERSION,
     ModelFile,
     ModelInput,
-    checked_model,
     known_features,
     model_digest,
     read_model,
@@ -21,7 +20,6 @@ from distsvc.run.model.files import (
 )
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
-from distsvc.storage.places.folder import Folder
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 N = 600
@@ -105,11 +103,6 @@ def test_the_digest_of_a_prediction_depends_on_the_model(simple):
 
 def restored(folder, tmp_path):
     restore_model(read_model(folder), folder, RunDirectory(tmp_path / "new"))
-
-
-def test_a_missing_model(tmp_path):
-    with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
-        checked_model(Folder(tmp_path))
 
 
 @pytest.mark.parametrize("version", [MODEL_VERSION + 1, None])

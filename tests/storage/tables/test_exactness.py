@@ -9,8 +9,8 @@ import pytest
 import zarr
 
 from distsvc.errors import DataError
-from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
+from tests.small_runs import small_job
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -19,24 +19,22 @@ NEAR = 2**63 - 10_000, 2**64 - 10_000
 NARROW = np.arange(N) % 2 * 100 + np.arange(N) % 10
 
 
-def parquet(folder, values, kind):
+def written(folder, big):
     path = folder / "t.parquet"
-    pq.write_table(pa.table({"big": pa.array(values, kind), "x": other()}), path)
-    return path
-
-
-def dictionary(folder, values, kind):
-    path = folder / "t.parquet"
-    big = pa.array(values, kind).dictionary_encode()
     pq.write_table(pa.table({"big": big, "x": other()}), path)
     return path
 
 
+def parquet(folder, values, kind):
+    return written(folder, pa.array(values, kind))
+
+
+def dictionary(folder, values, kind):
+    return written(folder, pa.array(values, kind).dictionary_encode())
+
+
 def vectors(folder, values, kind):
-    path = folder / "t.parquet"
-    lists = pa.array([[1, int(v)] for v in values], pa.list_(kind))
-    pq.write_table(pa.table({"big": lists, "x": other()}), path)
-    return path
+    return written(folder, pa.array([[1, int(v)] for v in values], pa.list_(kind)))
 
 
 def group(folder, values, kind):
@@ -58,15 +56,9 @@ def other():
     return np.random.default_rng(0).normal(size=N) + 9 * (np.arange(N) % 2)
 
 
-def run(path, folder, columns=None, **more):
-    given = {"path": str(path)} | ({"columns": columns} if columns else {}) | more
-    job = {
-        "input": given,
-        "model": {"algorithm": "bico", "n_clusters": 2},
-        "output": {"path": str(folder / "out")},
-        "cluster": {"workers": 0},
-    }
-    return run_job(parse_job(job))
+def run(path):
+    model = {"algorithm": "bico", "n_clusters": 2}
+    return run_job(small_job(path, model, input={"columns": ["big", "x"]}))
 
 
 @pytest.mark.parametrize("write", [parquet, dictionary, vectors, group, text])
@@ -75,7 +67,7 @@ def test_a_narrow_column_of_large_integers_is_refused(tmp_path, write, first, ki
     path = write(tmp_path, [first + int(v) for v in NARROW], kind)
     message = rf"{path.name}: column 'big(\[1\])?' holds numbers near {str(first)[:12]}\d+ that"
     with pytest.raises(DataError, match=message):
-        run(path, tmp_path, ["big", "x"])
+        run(path)
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.decimal128(38, 0)])
@@ -83,12 +75,12 @@ def test_differences_below_one_step_are_no_constant(tmp_path, kind):
     values = [decimal.Decimal(2**62 + k % 3) for k in range(N)]
     path = parquet(tmp_path, [int(v) for v in values] if kind == pa.int64() else values, kind)
     with pytest.raises(DataError, match="column 'big' holds numbers near 4611686018427387"):
-        run(path, tmp_path, ["big", "x"])
+        run(path)
 
 
 @pytest.mark.parametrize("write", [parquet, vectors, group, text])
 def test_a_constant_is_one(tmp_path, write):
-    report = run(write(tmp_path, [2**64 - 1] * N, pa.uint64()), tmp_path, ["big", "x"])
+    report = run(write(tmp_path, [2**64 - 1] * N, pa.uint64()))
     assert any("constant columns" in warning for warning in report.warnings)
     assert len(report.clusters) == 2
 
@@ -96,9 +88,9 @@ def test_a_constant_is_one(tmp_path, write):
 def test_the_advice_of_the_message_helps(tmp_path):
     path = parquet(tmp_path, [NEAR[1] + int(v) for v in NARROW], pa.uint64())
     with pytest.raises(DataError) as caught:
-        run(path, tmp_path, ["big", "x"])
+        run(path)
     origin = int(str(caught.value).split("write big - ")[1].split()[0])
     moved = [NEAR[1] + int(v) - origin for v in NARROW]
     assert min(moved) >= 0
-    report = run(parquet(tmp_path, moved, pa.int64()), tmp_path, ["big", "x"])
+    report = run(parquet(tmp_path, moved, pa.int64()))
     assert len(report.clusters) == 2

@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
 from distsvc.storage.tables.opening import fingerprint, id_type
 from distsvc.storage.tables.sources import SOURCES, find_source, source_named, source_of
@@ -52,12 +51,6 @@ def test_fingerprint_of_zarr_sees_a_new_chunk(tmp_path):
     first = fingerprint(table)
     array[4:] = 1
     assert fingerprint(opened(tmp_path / "z.zarr", tmp_path)) != first
-
-
-def test_an_empty_table(tmp_path):
-    pq.write_table(sample(0), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"t.parquet has no rows"):
-        opened(tmp_path / "t.parquet", tmp_path)
 
 
 def test_the_type_of_an_id_is_known_without_rows(tmp_path):

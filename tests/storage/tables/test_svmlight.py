@@ -9,11 +9,11 @@ from sklearn.datasets import dump_svmlight_file
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
-from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
 from distsvc.storage.rows.blocks import Span
 from distsvc.storage.tables.opening import fingerprint, open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
+from tests.small_runs import small_job
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -124,13 +124,11 @@ def test_keys_that_svmlight_text_does_not_support(tmp_path):
 def test_values_that_are_no_numbers_are_named_by_the_job(tmp_path, algorithm, value, message):
     text = TEXT + f"1 2:{value}\n".encode()
     with pytest.raises(DataError, match=message):
-        job(write(tmp_path / "a.svm", text), tmp_path / "out", algorithm)
+        job(write(tmp_path / "a.svm", text), algorithm)
 
 
-def job(path, out, algorithm, **model):
-    content = {"input": {"path": str(path)}, "preprocess": {"scale": "none"}}
-    content |= {"model": {"algorithm": algorithm} | model, "cluster": {"workers": 0}}
-    return run_job(parse_job(content | {"output": {"path": str(out)}}))
+def job(path, algorithm, **model):
+    return run_job(small_job(path, {"algorithm": algorithm} | model, preprocess={"scale": "none"}))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +140,7 @@ def test_a_job_on_sparse_rows_gives_the_answer_of_the_estimator(tmp_path, make, 
     X = sparse.csr_matrix(dense)
     with open(tmp_path / "x.svm", "wb") as stream:
         dump_svmlight_file(X, np.zeros(800), stream, zero_based=False)
-    report = job(tmp_path / "x.svm", tmp_path / "out", algorithm, nu=0.1, tol=1e-8)
+    report = job(tmp_path / "x.svm", algorithm, nu=0.1, tol=1e-8)
     peer = make(0.1, tol=1e-8).fit(X)
     assert report.model.fitted["objective"] == pytest.approx(peer.objective_, rel=1e-9)
     assert report.outliers.rows == pytest.approx((peer.predict(X) < 0).sum(), abs=31)
