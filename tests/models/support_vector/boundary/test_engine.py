@@ -13,6 +13,7 @@ from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary
 from distsvc.models.support_vector.engines import engine_for
+from tests.models.support_vector.begun import begun, fitted
 
 BOUNDARY = {"gamma": 8.0, "nu": 0.1}
 
@@ -24,23 +25,6 @@ def moons(n=1500):
 def blobs(n=400):
     centres = [[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]]
     return make_blobs(n, centers=centres, cluster_std=0.6, random_state=1)[0]
-
-
-def begun(X, seed=0, **parameters):
-    """Return the engine with its pilot set, and the rows' keys."""
-    engine = engine_for(SupportVectorClustering(**parameters).get_params(), seed)
-    assert isinstance(engine, BoundaryEngine)
-    keys = sampling.row_keys(seed, np.arange(len(X)))
-    engine.set_pilot(X[np.argsort(keys)[: sampling.PILOT_ROWS]], len(X))
-    return engine, keys
-
-
-def fitted(X, seed=0, **parameters):
-    engine, keys = begun(X, seed, **parameters)
-    rows, order = engine.seen(X), np.argsort(keys)
-    engine.learn(rows[order], keys[order], len(rows))
-    engine.find_clusters([(rows, keys)])
-    return engine
 
 
 def find_clusters(engine, Z, keys):
@@ -74,6 +58,7 @@ def test_the_steps_of_a_job_give_the_answer_of_fit(parameters):
     X = moons()
     model = SupportVectorClustering(8.0, **parameters, random_state=0).fit(X)
     engine, keys = begun(X, gamma=8.0, **parameters)
+    assert isinstance(engine, BoundaryEngine)
     Z, order = engine.centred(X), np.argsort(keys)
     blocks = partial(sampling.memory_blocks, Z[order], keys[order], engine.seed)
     ranges = engine.key_ranges(len(X))

@@ -6,8 +6,8 @@ from sklearn.datasets import make_blobs
 
 from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
-from distsvc.models.support_vector.engines import engine_for
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from tests.models.support_vector.begun import begun, fitted
 from tests.quiet_fits import quietly
 
 
@@ -17,24 +17,6 @@ def blobs(n=300, d=2):
     return make_blobs([n // 10, n // 5, 3 * n // 10, 4 * n // 10], centers=centres, random_state=0)[
         0
     ]
-
-
-def begun(X, **parameters):
-    """Return the engine with its pilot set, and the rows' keys."""
-    given = SupportVectorClustering(**{"effort": "fast"} | parameters).get_params()
-    engine = engine_for(given, 0)
-    assert isinstance(engine, LevelTreeEngine)
-    keys = sampling.row_keys(0, np.arange(len(X)))
-    engine.set_pilot(X[np.argsort(keys)[: sampling.PILOT_ROWS]], len(X))
-    return engine, keys
-
-
-def fitted(X, **parameters):
-    engine, keys = begun(X, **parameters)
-    rows, order = engine.seen(X), np.argsort(keys)
-    engine.learn(rows[order], keys[order], len(rows))
-    engine.find_clusters([(rows, keys)])
-    return engine
 
 
 def quiet_fit(X, **parameters):
@@ -54,7 +36,8 @@ def quiet_fit(X, **parameters):
 def test_the_steps_of_a_job_give_the_answer_of_fit(d, parameters):
     X = blobs(600, d)
     model = quiet_fit(X, **parameters)
-    engine, keys = begun(X, **parameters)
+    engine, keys = begun(X, effort="fast", **parameters)
+    assert isinstance(engine, LevelTreeEngine)
     Z, order = engine.centred(X), np.argsort(keys)
     view, n = engine.ensemble.view(Z), len(X)
 
@@ -116,7 +99,7 @@ def test_all_models_are_trained_only_if_those_of_middle_width_disagree(distance)
 
 def test_a_cut_labels_any_rows():
     X = blobs()
-    engine = fitted(X)
+    engine = fitted(X, effort="fast")
     rule = engine.cut(2, None, None)
     labels = rule.labels(engine.centred(X))
     again = rule.labels(engine.centred(X[:50]))
