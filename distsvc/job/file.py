@@ -51,7 +51,7 @@ PLAIN_TYPES = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
 }
-"""Words for those of pydantic's messages."""
+"""Phrases of pydantic's messages, and the words that replace them."""
 
 FREE_SECTIONS = ("columns", "names")
 """Sections whose keys are names of columns or ids of clusters."""

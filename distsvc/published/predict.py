@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from distsvc.errors import JobFileError
@@ -62,11 +63,12 @@ def predict_table(
             if not run.is_planned:
                 known = files.known_features(model, path, run.staging, progress)
                 table = open_table(job.input, run.staging, job.preprocess, known)
-                run.write_plan(Plan.of(job, table))
+                plan = Plan.of(job, table)
+                first = next(plan.blocks(0), None)
+                units = Labeller.read(run).changed_units(first.X) if first is not None else []
+                run.write_plan(replace(plan, notes=[*plan.notes, *units]))
             table = run.plan.table
-            first = next(run.plan.blocks(0), None)
-            units = Labeller.read(run).changed_units(first.X) if first is not None else []
-            for note in [*run.plan.notes, *units]:
+            for note in run.plan.notes:
                 progress.event("note", because=note)
         with steps_on(run, progress, job.cluster, at) as steps:
             check_labelling(run.plan, steps.workers, model.rule.float64)

@@ -111,8 +111,10 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     however large, leaves the range unchanged. Factors between 1 / `MIN_UNIT_FACTOR` and
     `MIN_UNIT_FACTOR` are NaN.
 
-    If more than a tenth of the rows share a value, deciles above it may be rare values, which
-    differ by chance. A decile is left out if less than 5 % of the rows lie between it and the next.
+    Three tenths of the deciles may have another factor. The range is that of all others, because
+    one decile in the gap before a small cluster can differ by much. If more than a tenth of the
+    rows share a value, deciles above it may be rare values, which differ by chance. A decile is
+    left out if less than 5 % of the rows lie between it and the next.
     """
     found, now = np.full(len(before), np.nan), decile_edges(rows)
     counted = ColumnCounts.empty(now)
@@ -121,23 +123,23 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     filled = per_bin[:, 1:] >= 0.5 / DRIFT_BINS * per_bin.sum(axis=1, keepdims=True)
     sizes = np.abs([before, now])
     with np.errstate(over="ignore"):
-        ranges = np.stack([deciles[:, -1] - deciles[:, 0] for deciles in (before, now)])
         far = (sizes.max(axis=0) > 0.99 * MIN_UNIT_FACTOR * sizes.min(axis=0)).any(axis=1)
     for k in np.flatnonzero(far):  # no other column can have a common factor
         old, new = before[k], now[k]
         least = np.minimum(np.abs(old), np.abs(new))
         usable = (np.sign(old) == np.sign(new)) & (least > 1e-300) & filled[k]
-        narrow = ranges[:, k].min() <= 1e-9 * np.abs(old).max()  # a constant column
-        if usable.sum() < 3 or narrow or not np.isfinite(ranges[:, k]).all():
+        if usable.sum() < 3:
             continue
         logs = np.log(np.abs(new[usable])) - np.log(np.abs(old[usable]))
         factor = float(np.median(logs))
         alike = np.abs(logs - factor) <= math.log(UNIT_TOLERANCE)
-        wider = abs(math.log(ranges[1, k]) - math.log(ranges[0, k]) - factor)
-        if (
-            abs(factor) >= math.log(MIN_UNIT_FACTOR)
-            and alike.mean() >= 0.7
-            and wider <= 2.0 * math.log(UNIT_TOLERANCE)
-        ):
+        if abs(factor) < math.log(MIN_UNIT_FACTOR) or alike.mean() < 0.7:
+            continue
+        with np.errstate(over="ignore"):
+            ranges = [float(np.ptp(deciles[usable][alike])) for deciles in (old, new)]
+        narrow = min(ranges) <= 1e-9 * np.abs(old).max()  # a constant column
+        if narrow or not np.isfinite(ranges).all():
+            continue
+        if abs(math.log(ranges[1]) - math.log(ranges[0]) - factor) <= 2 * math.log(UNIT_TOLERANCE):
             found[k] = math.exp(factor)
     return found

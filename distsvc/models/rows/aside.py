@@ -87,7 +87,10 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return how far X (..., d) lies outside [low, high], in units of high - low; 0 for NaN."""
+        """Return the distances of X (..., d) from the range low to high, divided by its width.
+
+        The distance is 0 inside the range, and for NaN.
+        """
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / self._widths, 0.0)
 

@@ -27,7 +27,7 @@ COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
 OWN, PREVIOUS, REFERENCE = "", "previous-", "reference-"
 """Prefixes of results: of the run itself, of the previous run, and of the reference for drift."""
 
-MIN_UNIT_ROWS, MAX_UNIT_ROWS = 100, 256
+MIN_UNIT_ROWS, MAX_UNIT_ROWS = 100, 1024
 """Minimum and maximum number of rows that are examined for changes of a unit."""
 
 
@@ -75,7 +75,7 @@ class Labeller:
         factors = unit_factors(self.column_edges, rows.astype(np.float64))
         return [
             f"values of {name!r} in the first {len(rows):,} rows are {times_in_words(factor)} "
-            "those that the model was learned from: has the unit changed?"
+            "those of the model's table: its unit may have changed"
             for name, factor in zip(self.columns, factors, strict=True)
             if np.isfinite(factor)
         ]

@@ -354,7 +354,7 @@ class Category(_Categories):
         value = values.filter(pa.array(is_unknown))[0].as_py()
         return (
             f"{is_unknown.mean():.0%} of the values of {self.column!r} in the first {n_rows:,} "
-            f"rows are new to the model, or rare, such as {shown(value)}: has the column changed?"
+            f"rows are new to the model, or rare, such as {shown(value)}; it may have changed"
         )
 
     @property

@@ -12,8 +12,8 @@
 
 A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
 takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1. Integers and
-decimals are compared exactly. Text is converted to a date or time if its column holds these. A
-column of text with dates in a spelling other than that of a date it is compared with is an error.
+decimals are compared exactly. Text is converted to a date or time if its column holds these. If
+a column of text spells dates in another way than the condition, that is an error.
 """
 
 from __future__ import annotations

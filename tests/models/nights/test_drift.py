@@ -151,6 +151,13 @@ def test_a_shift_and_a_part_in_another_unit_have_no_factor():
     assert np.isnan(unit_factors(before, now)).all()
 
 
+def test_a_decile_in_a_gap_does_not_hide_a_factor():
+    # The last decile of the table before is among its few large values.
+    before, now = (np.append(np.linspace(1, 10, 1000), np.full(m, 2e3)) for m in (120, 100))
+    found = unit_factors(decile_edges(before[:, None]), 100 * now[:, None])
+    assert found == pytest.approx(100, 0.05)
+
+
 def test_values_near_the_limits_of_float64_have_no_factor():
     tiny, huge = np.arange(1, 10) * 5e-324, np.arange(-4, 5) * 4e307
     before, now = np.array([tiny, huge, huge]), np.array([1e3 * tiny, tiny, huge])

@@ -68,7 +68,7 @@ def test_the_costs_of_a_phase_are_stored_and_logged(capsys):
 
 
 def test_the_costs_of_a_phase_include_the_longest_compilation(clock, monkeypatch):
-    """Of a worker, of the driver, and at most the phase itself; two tasks of a worker add up."""
+    """The longest of the driver and of each worker, whose tasks are summed; at most the phase."""
     progress, compiled = Progress(quiet=True), iter([0.0, 1.0, 1.0, 4.0, 4.0, 4.0])
     monkeypatch.setattr(module, "_compile_seconds", lambda: next(compiled))
     for of_tasks in [2.0, 3.0, 2.5], [1.0], [9.0]:

@@ -128,7 +128,7 @@ class LevelSets:
         return self.labeller(self.part)
 
     def labeller(self, part: np.ndarray) -> Voter:
-        """Return a voter between clusters; `part` (B,) are those of the tree's support vectors."""
+        """Return a `Voter` of the answer's tree, given the cluster `part` (B,) of each vector."""
         tree = self.tree
         return Voter(tree.S, tree.a, tree.gamma, part, nearest=self.nearest)
 
