@@ -450,7 +450,9 @@ class ChecksConfig(_Section):
     min_cluster_rows: Limit | None = None
     """The least number of rows of any cluster."""
     max_rows_moved: Limit | None = None
-    """The largest share of the rows whose id differs from the previous model's."""
+    """The largest share of the rows that the previous model puts into another cluster."""
+    max_ids_moved: Limit | None = None
+    """The largest share of the ids in both runs whose cluster differs from the previous run's."""
     max_new_share: Limit | None = None
     """The largest share of the clusters with new ids."""
     max_gone_share: Limit | None = None

@@ -63,8 +63,11 @@ def run_job(
                 steps, job, context.algorithm, context.lineage
             )
             fill_output(steps, labelled.counts)
-        comparison = compare_and_check(run, job, previous, labelled, learned.facts, context.notes)
-        comparison.notes.extend(write_moves(run, previous, labelled.counts, progress))
+        ids_moved, notes = write_moves(run, previous, labelled.counts, progress)
+        notes = [*context.notes, *notes]
+        comparison = compare_and_check(
+            run, job, previous, labelled, learned.facts, ids_moved, notes
+        )
         for check in comparison.checks:
             progress.event("check", **check.event_fields())
         report = write_report(

@@ -93,8 +93,10 @@ def _words_of_ids(lineage: LineagePart) -> list[str]:
     if lineage.path is None:
         return ["ids from 0"]
     found = []
-    if lineage.mode == "refit" and lineage.moved is not None:
-        found.append(f"{lineage.moved:.1%} moved")
+    moved = {"rows": lineage.moved if lineage.mode == "refit" else None, "ids": lineage.ids_moved}
+    shares = [f"{share:.1%} of {what}" for what, share in moved.items() if share is not None]
+    if shares:
+        found.append(f"{' and '.join(shares)} moved")
     ended = [story for story in lineage.clusters if story.has_ended]
     names = {
         "new": [story.id for story in lineage.clusters if story.is_new],

@@ -176,7 +176,8 @@ class LineagePart(ReportPart):
     because: list[str] = Field(default_factory=list)  # reasons against the previous model
     not_published: str | None = None  # expected output, if nothing is published there
     rows: Size  # rows that both models labelled
-    moved: Known  # share of `rows` with another id now
+    moved: Known  # share of `rows` in another cluster than by the previous model
+    ids_moved: OmitDefault[Known] = None  # share of the ids in both runs, in another cluster now
     followed: bool | None = None  # the previous clusters were kept, since none were clearly better
     next_id: Size  # lower bound of all ids that are still free
     clusters: list[StoryPart]

@@ -185,7 +185,14 @@ def _plain(
 _ROWS = _plain("", lambda run: run.labelled.counts.n_rows, "rows")
 _OUTSIDE = _plain("", lambda run: run.labelled.outlier_share, "lie outside every cluster")
 _MOVED = _plain(
-    "", lambda run: run.lineage.moved if run.lineage else None, "have another id than before"
+    "",
+    lambda run: run.lineage.moved if run.lineage else None,
+    "are in another cluster than the previous model gives them",
+)
+_IDS_MOVED = _plain(
+    "",
+    lambda run: run.lineage.ids_moved if run.lineage else None,
+    "are in another cluster than in the previous run",
 )
 _NEW = _plain("", lambda run: _changed(run, new=True), "have an id that is new")
 _GONE = _plain("", lambda run: _changed(run, new=False), "of the run before have ended")
@@ -199,6 +206,7 @@ CHECKS = (
     Check("clusters", "between", _clusters, places=0),
     Check("min_cluster_rows", "at least", _cluster_rows, places=0),
     Check("max_rows_moved", "at most", _MOVED, share=True),
+    Check("max_ids_moved", "at most", _IDS_MOVED, share=True, of="of the ids "),
     Check("max_new_share", "at most", _NEW, share=True, of="of the clusters "),
     Check("max_gone_share", "at most", _GONE, share=True, of="of the clusters "),
     Check("max_drift", "at most", lambda run: _worst(run.drift), places=3, tells_drift=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -68,12 +68,17 @@ def compare_and_check(
     previous: Previous | None,
     labelled: Labelled,
     facts: Facts,
+    ids_moved: float | None = None,
     warnings: Sequence[str] = (),
 ) -> Comparison:
-    """Compare a labelled run with the previous one, and do the job's checks."""
+    """Compare a labelled run with the previous one, and do the job's checks.
+
+    `ids_moved` is the share of the ids in both runs whose cluster changed, None if unknown.
+    """
     lineage = _lineage(run, job, previous, labelled)
     if lineage is not None:
-        lineage = lineage.model_copy(update={"followed": facts.get("followed")})
+        more = {"followed": facts.get("followed"), "ids_moved": ids_moved}
+        lineage = lineage.model_copy(update=more)
     drift, reference = drift_of(run, labelled), reference_drift(run, labelled)
     agreement = facts.get("agreement")
     metrics = RunMetrics(labelled, lineage, drift, agreement, reference=reference)
@@ -289,22 +294,23 @@ BUCKET_ROWS = 2**21
 
 def write_moves(
     run: RunDirectory, previous: Previous | None, counts: Counts, progress: Progress
-) -> list[str]:
+) -> tuple[float | None, list[str]]:
     """Write ``moves.parquet``: ids whose published cluster differs from the previous run's.
 
-    Return a warning if only one of both runs has ids of text. Ids that are missing or shared by
-    several rows are left out.
+    Return the share of the ids in both runs whose cluster differs, None without such ids, and a
+    warning if only one of both runs has ids of text. Ids that are missing or shared by several rows
+    are left out.
     """
     table = run.plan.table
     if previous is None or table.id is None or not counts_ids(table.type_of(table.id)):
-        return []
+        return None, []
     if table.id not in previous.manifest.columns:
         progress.event(
             "note",
             because=f"{MOVES_FILE} is not written: the labels of {previous.path} lack column "
             f"{table.id!r}, which has the ids",
         )
-        return []
+        return None, []
     place, name = parts_place(run), table.id
     now = (
         pq.ParquetFile(place.local(part["stored"])).read(columns=[name, "label"])
@@ -328,17 +334,18 @@ def write_moves(
             ]
         except (DataError, pa.ArrowInvalid) as error:
             progress.event("note", because=f"{MOVES_FILE} is not written: {error}")
-            return notes
+            return None, notes
 
-        moves = {"moved": 0, "new": 0, "gone": 0}
+        moves, n_unmoved = {"moved": 0, "new": 0, "gone": 0}, 0
 
         def write(stream: BinaryIO) -> None:
-            moved = (one.rename_columns([name, BEFORE, NOW]) for one in _joined(*sides))
-            first = next(moved)
-            with pq.ParquetWriter(stream, first.schema) as writer:
-                for one in chain([first], moved):
-                    writer.write_table(one)
-                    new, gone = one[BEFORE].null_count, one[NOW].null_count
+            nonlocal n_unmoved
+            schema = pa.schema([(name, kind), (BEFORE, pa.int32()), (NOW, pa.int32())])
+            with pq.ParquetWriter(stream, schema) as writer:
+                for one, n in _joined(*sides):
+                    writer.write_table(one.rename_columns(schema.names).cast(schema))
+                    n_unmoved += n
+                    new, gone = one["label"].null_count, one["label_now"].null_count
                     moves["new"] += new
                     moves["gone"] += gone
                     moves["moved"] += len(one) - new - gone
@@ -346,7 +353,8 @@ def write_moves(
         with run.place("report").created(MOVES_FILE) as path:
             write_whole(path, write)
     progress.event("moves", column=name, file=MOVES_FILE, **moves)
-    return notes
+    n_both = moves["moved"] + n_unmoved
+    return (moves["moved"] / n_both if n_both else None), notes
 
 
 def _split(
@@ -368,18 +376,20 @@ def _split(
     return files
 
 
-def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[pa.Table]:
+def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[tuple[pa.Table, int]]:
     """Yield, bucket by bucket, the ids whose labels differ, with both labels, ordered by id.
 
-    Ids that several rows of a run share are left out.
+    Also yields the number of ids with equal labels. Ids that several rows of a run share are left
+    out.
     """
     for one, other in zip(before, now, strict=True):
         sides = _with_shared(one), _with_shared(other)
         found = sides[0].join(sides[1], "id", join_type="full outer", right_suffix="_now")
-        same = pc.equal(found["label"], found["label_now"])
-        masks = (pc.fill_null(one, False) for one in (same, found["shared"], found["shared_now"]))
-        moved = found.filter(pc.invert(reduce(pc.or_, masks)))
-        yield moved.select(["id", "label", "label_now"]).sort_by("id")
+        shared = (pc.fill_null(found[key], False) for key in ("shared", "shared_now"))
+        found = found.filter(pc.invert(pc.or_(*shared)))
+        same = pc.fill_null(pc.equal(found["label"], found["label_now"]), False)
+        moved = found.filter(pc.invert(same)).select(["id", "label", "label_now"])
+        yield moved.sort_by("id"), int(pc.sum(same).as_py() or 0)
 
 
 def _with_shared(file: Path) -> pa.Table:

@@ -14,10 +14,9 @@ def story(number, event, before, after):
     )
 
 
-def lineage(*stories, path="out/1", mode="refit"):
-    return LineagePart(
-        path=path, run_id="r", mode=mode, rows=100, moved=0.125, next_id=30, clusters=list(stories)
-    )
+def lineage(*stories, path="out/1", mode="refit", ids_moved=None):
+    facts = {"rows": 100, "moved": 0.125, "ids_moved": ids_moved, "next_id": 30}
+    return LineagePart(path=path, run_id="r", mode=mode, clusters=list(stories), **facts)
 
 
 def check(name, state):
@@ -44,9 +43,12 @@ def test_new_split_and_gone_ids_are_listed():
         story(5, "appeared", 0, 10),
         story(6, "disappeared", 0, 0),
     )
-    assert words_of_night(night(found)) == ["12.5% moved", "new 4, 5", "split 2", "gone 1, 3, 6"]
+    words = words_of_night(night(found))
+    assert words == ["12.5% of rows moved", "new 4, 5", "split 2", "gone 1, 3, 6"]
     kept = lineage(story(0, "survived", 50, 50))
-    assert words_of_night(night(kept)) == ["12.5% moved"]
+    assert words_of_night(night(kept)) == ["12.5% of rows moved"]
+    kept = lineage(story(0, "survived", 50, 50), ids_moved=0.75)
+    assert words_of_night(night(kept)) == ["12.5% of rows and 75.0% of ids moved"]
 
 
 def test_in_mode_assign_no_rows_have_moved():

@@ -51,7 +51,7 @@ def test_a_check_that_fails_holds_the_run_or_warns(shop, level):
     shop.table(SECOND, rows(300, 100, 0, 200, seed=1)[0])
     shop.run(FIRST)
     name = "max_rows_moved"
-    words = f"{name}: 33.3 % of the rows have another id than before"
+    words = f"{name}: 33.3 % of the rows are in another cluster than the previous model gives them"
     checks = {name: {"limit": 0.1, "level": level}}
     if level == "error":
         with pytest.raises(CheckFailedError, match=r"^run .* is held back: ") as caught:
@@ -106,7 +106,11 @@ FOUND = {
         ("clusters", [2, 40], {}, "45 clusters, 2 to 40 expected"),
         ("clusters", [3, 3], {"clusters": 1}, "1 cluster, 3 expected"),
         ("max_rows_moved", 0.3, {},
-         "50.0 % of the rows have another id than before, at most 30 % expected"),
+         "50.0 % of the rows are in another cluster than the previous model gives them, at most "
+         "30 % expected"),
+        ("max_ids_moved", 0.3, {},
+         "75.0 % of the ids are in another cluster than in the previous run, at most 30 % "
+         "expected"),
         ("max_drift", 0.25, {},
          "the population stability index of column 'a {} b' is 0.912, at most 0.25 expected"),
         ("max_drift", 0.25, {"drift": 0.2500001},
@@ -168,7 +172,7 @@ def measured(
     counts = Stand(n_rows=rows, n_clusters=clusters, columns=missing, sizes=sizes)
     labeller = Stand(columns=["a", "b"])
     labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids, labeller=labeller)
-    lineage = Stand(moved=rows_moved, clusters=STORIES)
+    lineage = Stand(moved=rows_moved, ids_moved=0.75, clusters=STORIES)
     drifted = Stand(columns=[Stand(index=drift, column=drifted, factor=None)])
     return RunMetrics(labelled, lineage, drifted, agreement, dropped, before)
 

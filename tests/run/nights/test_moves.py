@@ -43,13 +43,16 @@ def test_moves_follow_from_the_labels_of_both_nights(tmp_path, monkeypatch, text
     shop.table(FIRST, rows(300, 200, 100)[0], customer=customers(600, text=text))
     shop.table(SECOND, rows(300, 200, 100, seed=1)[0], customer=customers(600, 50, text=text))
     shop.run(FIRST, **ids)
-    shop.run(SECOND, **ids)
+    lineage = shop.run(SECOND, **ids).lineage
     table, found = told(shop, SECOND)
     assert table.column_names == ["customer", "cluster_before", "cluster_now"]
     assert table.schema.types[1:] == [pa.int32(), pa.int32()]
     assert sorted(found, key=lambda one: one[0]) == expected(shop, FIRST, SECOND)
     assert sum(now is None for _, _, now in found) == 50
     assert sum(before is None for _, before, _ in found) == 50
+    moved = sum(None not in one for one in found)
+    assert moved > 0
+    assert lineage.ids_moved == pytest.approx(moved / 550)
     with pytest.raises(StopIteration):
         published_file(shop.out(FIRST), "moves.parquet")
 
