@@ -17,6 +17,7 @@ from distsvc.run.starting import Request, begin_run
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.sentinels import MAX_EXAMINED_ROWS, sentinel_warnings
 from distsvc.run.work.start import DEFAULT_ADDRESS, DEFAULT_START, ClusterAddress, Start
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
@@ -65,8 +66,11 @@ def predict_table(
                 table = open_table(job.input, run.staging, job.preprocess, known)
                 plan = Plan.of(job, table)
                 first = next(plan.blocks(0), None)
-                units = Labeller.read(run).changed_units(first.X) if first is not None else []
-                run.write_plan(replace(plan, notes=[*plan.notes, *units]))
+                if first is not None:
+                    changes = Labeller.read(run).changed_units(first.X)
+                    changes += sentinel_warnings(first.X[:MAX_EXAMINED_ROWS], table.features)
+                    plan = replace(plan, notes=[*plan.notes, *changes])
+                run.write_plan(plan)
             table = run.plan.table
             for note in run.plan.notes:
                 progress.event("note", because=note)

@@ -21,6 +21,7 @@ from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.files import ModelFile, read_labeller, read_model
 from distsvc.run.work.plan import choose_block_rows
+from distsvc.run.work.sentinels import MAX_EXAMINED_ROWS, sentinel_warnings
 from distsvc.storage.publishing.formats import published_columns
 from distsvc.storage.rows.blocks import Block, fill, plain_values
 from distsvc.storage.rows.columns import plain_type, truncated
@@ -44,8 +45,8 @@ UNLABELLED = -1
 NAME = "the rows"
 """The name of the rows in messages."""
 
-MIN_EXAMINED_ROWS, MAX_EXAMINED_ROWS = 20, 1024
-"""Minimum number of values, and maximum number of rows, examined for changes of a category."""
+MIN_EXAMINED_ROWS = 20
+"""Minimum number of values of a category that are examined for changes."""
 
 
 class Model:
@@ -321,7 +322,9 @@ class Model:
                     f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
                 ) from None
             if row == rows.first:
-                for note in self._labeller.changed_units(X):
+                changes = self._labeller.changed_units(X)
+                changes += sentinel_warnings(X[:MAX_EXAMINED_ROWS], self._features)
+                for note in changes:
                     warnings.warn(note, UserWarning, stacklevel=2)
             ids = None
             if not isinstance(piece, np.ndarray):

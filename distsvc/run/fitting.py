@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -18,7 +18,6 @@ from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.rows.robust_scale import ColumnSpread, present_values
 from distsvc.models.rows.sampling import rows_of
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.models.rows.sentinels import Sentinel, find_sentinels, undone_log
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.report.content.parts import ReportPart, relabel
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
@@ -31,12 +30,12 @@ from distsvc.run.nights.comparison import DECISION, drift_of, refit_because
 from distsvc.run.nights.continuity import Previous, answer_before, ids_of
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
+from distsvc.run.work.sentinels import number_words, sentinel_words, sentinels_of
 from distsvc.storage.publishing.lineages import Lineage
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import (
     Feature,
-    Log,
     Numeric,
     Vector,
     groups_of,
@@ -337,43 +336,15 @@ def sentinel_notes(
     survey: Survey, config: PreprocessConfig, features: Sequence[Feature], missing: str
 ) -> list[str]:
     """Return at most one note on sentinels: numbers such as -9999 that may be missing values."""
-    names, named, found = names_of(features), [], set(config.missing_values)
-    for k, one in sentinels_of(survey.pilot, features):
-        found.add(one.value)
-        named.append(
-            f"{_number(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all "
-            f"others lie from {one.low:,.6g} to {one.high:,.6g})"
-        )
-    if not named:
+    found = list(sentinels_of(survey.pilot, features))
+    if not found:
         return []
-    listed = ", ".join(map(_number, sorted(found)))
+    values = {one.value for _, one in found}.union(config.missing_values)
+    listed = ", ".join(map(number_words, sorted(values)))
     keys = f"missing_values = [{listed}]"
     if missing == "error":
         keys += " and missing = 'median' (or 'drop')"
     return [
-        f"numbers that may stand for missing values: {truncated(named, MAX_NAMED)}; if they do, "
-        f"give {keys} in [preprocess]"
+        f"numbers that may stand for missing values: {sentinel_words(found, features)}; if they "
+        f"do, give {keys} in [preprocess]"
     ]
-
-
-def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[int, Sentinel]]:
-    """Yield the index of a column and a possible sentinel in it, from stored rows X (m, d)."""
-    of_columns = [feature for feature in features for _ in feature.names]
-    logs = [
-        k
-        for k, feature in enumerate(of_columns)
-        if isinstance(feature, Log) or (isinstance(feature, Vector) and feature.log)
-    ]
-    if logs:
-        X = X.copy()
-        X[:, logs] = undone_log(X[:, logs])
-    for k, feature in enumerate(of_columns):
-        if isinstance(feature, Numeric | Log | Vector):
-            values = X[:, k]
-            for one in find_sentinels(values[~np.isnan(values)]):
-                yield k, one
-
-
-def _number(value: float) -> str:
-    """Return a number as it is written in a job file."""
-    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

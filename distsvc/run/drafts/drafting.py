@@ -18,10 +18,10 @@ from distsvc.models.automatic.engine import stays_as_stored
 from distsvc.models.columns.described import ColumnDescription, described
 from distsvc.models.columns.model import ColumnModel
 from distsvc.run.drafts.asked_job import default_job
-from distsvc.run.fitting import sentinels_of
 from distsvc.run.learning.survey import too_few_rows
 from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.plan import with_categories
+from distsvc.run.work.sentinels import sentinels_of
 from distsvc.storage.places.arrays import write_content
 from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Span, Table

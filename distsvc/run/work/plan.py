@@ -6,7 +6,7 @@ A partition is the work of a task, and becomes a file of labels.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -24,6 +24,7 @@ from distsvc.storage.rows.columns import check_names, truncated
 from distsvc.storage.rows.features import (
     AS_CODES,
     BUCKET,
+    MAX_UNKNOWN_SHARE,
     Category,
     Codes,
     Feature,
@@ -88,6 +89,7 @@ class Plan:
     ) -> Plan:
         """Cut a table into partitions and count its categories; keep categories of `before`."""
         about = notes_on_columns(table) if job.input.columns is None else []
+        counted = {feature.column for feature in table.features if isinstance(feature, Uncounted)}
         table, notes = with_categories(table, cut(job, table), before, meter)
         d = len(table.columns)
         first_rows = max(1, min(1024, LIMITS.max_first_values // d))
@@ -108,7 +110,7 @@ class Plan:
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
             output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
-            notes=[*table.notes, *about, *notes, *unknown_values(table, first)],
+            notes=[*table.notes, *about, *notes, *unknown_values(table, first, counted)],
         )
 
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
@@ -203,14 +205,17 @@ def with_categories(
     return replace(table, features=tuple(features)), notes
 
 
-def unknown_values(table: Table, first: Block) -> list[str]:
-    """Return warnings about categories with mostly new or rare values, and missing columns."""
+def unknown_values(table: Table, first: Block, counted: Set[str]) -> list[str]:
+    """Return warnings about categories with many new or rare values, and missing columns.
+
+    Categories that were `counted` in this table are left out.
+    """
     # Otherwise numbers in a column that was text would silently become one cluster.
     changed = {
         feature.column: feature
         for feature, places in placed(table.features)
         if isinstance(feature, Category)
-        and feature.column not in table.without_values
+        and feature.column not in {*table.without_values, *counted}
         and feature.may_be_changed(first.X[:, places])
     }
     names = table.without_values
@@ -231,7 +236,7 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
     """Return a warning if many more rows have rare values than when the category was counted."""
     values, n_rows = set(known.known), max(sum(counts.values()), 1)
     rest = sum(n for value, n in counts.items() if value not in values) / n_rows
-    if rest <= known.rest + 0.05:
+    if rest <= known.rest + MAX_UNKNOWN_SHARE:
         return []
     is_missing = isinstance(known, Codes) and not known.rest
     if is_missing and values.isdisjoint(counts):

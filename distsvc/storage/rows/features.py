@@ -52,7 +52,7 @@ Words = Annotated[tuple[str, ...], Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-MAX_UNKNOWN_SHARE = 0.5
+MAX_UNKNOWN_SHARE = 0.05
 """Rise of the share of new or rare values from which a category gets a warning."""
 
 
@@ -353,7 +353,7 @@ class Category(_Categories):
             return None
         value = values.filter(pa.array(is_unknown))[0].as_py()
         return (
-            f"{is_unknown.mean():.0%} of the values of {self.column!r} in the first {n_rows:,} "
+            f"{is_unknown.mean():.1%} of the values of {self.column!r} in the first {n_rows:,} "
             f"rows are new to the model, or rare, such as {shown(value)}; it may have changed"
         )
 
