@@ -34,7 +34,7 @@ FORMS = {
     "level_tree.forest_parts": "i8 i8:2 b1:1",
     "rows.pairs_together": "i4:2 i4:1",
     "boundary.climb": "f4:2 f4:2 f4:1 f8 f8 i8",
-    "population.describe_number": "f8:2 f8:2 i8 f8:1 i8:1 f8 f8:1",
+    "population.describe_number": "f8:2 f8:2 i8 f8:1 i8:1 f8 f8:1 b1",
     "mixture.expectation": "f8:2 i4:2 i8:1 i8:2 i8:2 f8:1 f8:2 f8:3 f8:2 i8:1 b1 f8:2 f8:1 f8:2 "
     "f8:3 f8:2",
     "mixture.maximise": "f8:1 f8:2 f8:3 f8:2 i8:1 f8:2 f8:1 b1 f8:2 f8:1 f8:2 f8:3 f8:2",

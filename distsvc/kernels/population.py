@@ -2,7 +2,8 @@
 
 A number is regressed on earlier numbers, on products of two, and on hinges of one. Terms are added
 while the BIC improves (Friedman 1991). The BIC also chooses the variance and the shape of
-the residuals. A category is a logistic regression on the columns that a score test chooses.
+the residuals. The cells of a rounded number are an ordered probit. A category is a logistic
+regression on the columns that a score test chooses.
 """
 
 import math
@@ -41,6 +42,11 @@ components above noise.
 
 NEWTON_STEPS = 8
 """Number of Newton steps; also of EM steps for the scale of Student's t."""
+
+SIGNAL_BINS = 32
+"""Number of values that predictions are rounded to in the fit of an ordered probit."""
+
+SQRT_TWO = math.sqrt(2.0)
 
 NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 """Shapes of residuals; each value is also the number of the shape's parameters."""
@@ -301,14 +307,16 @@ def fit_shape(z, log_n):
 
 
 @kernel
-def describe_number(V, knots, place, y, own, log_n, densities):
+def describe_number(V, knots, place, y, own, log_n, densities, only_signal):
     """Set densities (n,) to the log densities of a number y (n,); return the parameter count.
 
     y may depend on the first `place` numbers of V (p, n) float64, by `fill_term`. The fit uses the
     rows `own` (m,). log_n is the logarithm of the number of rows in the BIC.
+
+    With `only_signal`, densities are the regression less its mean; the number of terms is returned.
     """
     n, m = y.shape[0], own.shape[0]
-    if m < 2:  # a normal density with a variance of 1
+    if m < 2 and not only_signal:  # a normal density with a variance of 1
         mean = y[own[0]] if m else 0.0
         for i in range(n):
             densities[i] = -0.5 * (LOG_TWO_PI + (y[i] - mean) ** 2)
@@ -333,6 +341,10 @@ def describe_number(V, knots, place, y, own, log_n, densities):
         fill_term(V, knots, place, terms[chosen[j]], column)
         for i in range(n):
             rest[i] -= coefficients[j] * (column[i] - means[chosen[j]])
+    if only_signal:
+        for i in range(n):
+            densities[i] = y[i] - mean - rest[i]
+        return steps
     squares = np.empty(m)
     for i in range(m):
         r[i] = rest[own[i]]
@@ -387,6 +399,111 @@ def describe_number(V, knots, place, y, own, log_n, densities):
             known, narrow = log_variance[i], math.exp(-0.5 * log_variance[i])
         densities[i] = log_shape(rest[i] * narrow, kind, u, v, w, constant) - 0.5 * known
     return parameters + kind
+
+
+@inlined
+def chance_between(low, high):
+    """Return the probability that a standard normal variable is between low and high."""
+    if low > 0.0:
+        low, high = -high, -low
+    chance = 0.5 * (math.erfc(-high / SQRT_TWO) - math.erfc(-low / SQRT_TWO))
+    return max(chance, 1e-300)
+
+
+@inlined
+def ordered_probit(counts, x, thresholds):
+    """Return the parameters (k + u,) of an ordered probit with the highest likelihood.
+
+    counts (k, b, u + 1) are the rows of k clusters in b groups and u + 1 cells. The latent variable
+    of a row is normal with variance 1. Its mean is the cluster's mean plus a multiple of the
+    group's x. Cells are its intervals between u thresholds. Parameters are the multiple, the means
+    of all clusters but the first, which is 0, and the thresholds, which start at `thresholds`.
+
+    The likelihood is concave (Pratt 1981). Steps are those of Fisher scoring, at most 1 long.
+    """
+    k, b, u = counts.shape[0], counts.shape[1], thresholds.shape[0]
+    f = k + u
+    g, step, information = np.zeros(f), np.empty(f), np.empty((f, f))
+    copy(thresholds, g[k:])
+    at, slope = np.empty(4, np.int64), np.empty(4)  # parameters of a cell's probability
+    for _ in range(NEWTON_STEPS):
+        for i in range(f):
+            step[i] = 0.0
+            for j in range(f):
+                information[i, j] = 1e-3 if i == j else 0.0
+        for cluster in range(k):
+            for place in range(b):
+                rows = total(counts[cluster, place])
+                if rows == 0.0:
+                    continue
+                mean = g[0] * x[place] + (g[cluster] if cluster else 0.0)
+                for c in range(u + 1):
+                    down = g[k + c - 1] - mean if c else -np.inf
+                    up = g[k + c] - mean if c < u else np.inf
+                    chance = max(chance_between(down, up), 1e-12)
+                    at_down = math.exp(-0.5 * (down * down + LOG_TWO_PI)) if c else 0.0
+                    at_up = math.exp(-0.5 * (up * up + LOG_TWO_PI)) if c < u else 0.0
+                    at[0], slope[0] = 0, (at_down - at_up) * x[place]
+                    at[1], slope[1] = cluster, at_down - at_up if cluster else 0.0
+                    at[2], slope[2] = max(k + c - 1, k), -at_down
+                    at[3], slope[3] = min(k + c, f - 1), at_up
+                    for i in range(4):
+                        step[at[i]] += counts[cluster, place, c] * slope[i] / chance
+                        for j in range(4):
+                            information[at[i], at[j]] += rows * slope[i] * slope[j] / chance
+        solve(information, f, step)
+        length, share = 0.0, 1.0
+        for i in range(f):
+            length = max(length, abs(step[i]))
+        if length > 1.0:
+            share = 1.0 / length
+        for i in range(k, f - 1):  # thresholds stay in order
+            shrinks = step[i] - step[i + 1]
+            if shrinks > 0.0:
+                share = min(share, 0.9 * (g[i + 1] - g[i]) / shrinks)
+        for i in range(f):
+            g[i] += share * step[i]
+        if length < 1e-6:
+            break
+    return g
+
+
+@kernel
+def describe_cells(signal, cells, own, k, thresholds, log_chances):
+    """Set log_chances (k n,) to the log probabilities of `cells` (n,) in k clusters.
+
+    An ordered probit (McKelvey and Zavoina 1975) is fitted to the rows `own` (m,). The number
+    c n + i stands for row i in cluster c. The mean of the latent variable is the cluster's mean
+    plus a multiple of signal (k n,), which is rounded to `SIGNAL_BINS` values in the fit.
+    `thresholds` (u,) are the start. Rows with cell -1 get 0.
+    """
+    n, m, u = cells.shape[0], own.shape[0], thresholds.shape[0]
+    low, high = np.inf, -np.inf
+    for i in range(m):
+        low, high = min(low, signal[own[i]]), max(high, signal[own[i]])
+    width = (high - low) / SIGNAL_BINS if high > low else 1.0
+    counts = np.zeros((k, SIGNAL_BINS, u + 1))
+    x, rows, square = np.zeros(SIGNAL_BINS), np.zeros(SIGNAL_BINS), 0.0
+    for i in range(m):
+        value = signal[own[i]]
+        place = min(int((value - low) / width), SIGNAL_BINS - 1)
+        counts[own[i] // n, place, cells[own[i] % n]] += 1.0
+        x[place] += value
+        rows[place] += 1.0
+        square += value * value
+    scale = 1.0 / math.sqrt(square / m) if square > 0.0 else 0.0
+    for place in range(SIGNAL_BINS):
+        x[place] *= scale / max(rows[place], 1.0)
+    g = ordered_probit(counts, x, thresholds)
+    for cluster in range(k):
+        for i in range(n):
+            c, place = cells[i], cluster * n + i
+            log_chances[place] = 0.0
+            if c >= 0:
+                mean = g[0] * scale * signal[place] + (g[cluster] if cluster else 0.0)
+                down = g[k + c - 1] - mean if c else -np.inf
+                up = g[k + c] - mean if c < u else np.inf
+                log_chances[place] = math.log(chance_between(down, up))
 
 
 @inlined

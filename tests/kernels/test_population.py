@@ -2,11 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import norm, t
 from sklearn.linear_model import LogisticRegression
 
 from distsvc.kernels.mixture import MIN_RELATIVE_SD
-from distsvc.kernels.population import MAX_TERMS, describe_category, describe_number
+from distsvc.kernels.population import (
+    MAX_TERMS,
+    describe_category,
+    describe_cells,
+    describe_number,
+)
 
 N = 3000
 
@@ -16,7 +22,7 @@ def describe(columns, y, own=None):
     knots = np.ascontiguousarray(np.quantile(V, [0.25, 0.5, 0.75], axis=1).T)
     found = np.empty(len(y))
     own = np.arange(len(y)) if own is None else own
-    parameters = describe_number(V, knots, len(V), y, own, np.log(len(y)), found)
+    parameters = describe_number(V, knots, len(V), y, own, np.log(len(y)), found, False)
     return found, parameters
 
 
@@ -49,6 +55,27 @@ def test_a_variance_that_changes_is_found():
     found, parameters = describe([a], np.exp(0.5 * a) * e)
     assert parameters > 2
     assert found.mean() == pytest.approx((norm.logpdf(e) - 0.5 * a).mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_cells_have_the_probabilities_of_the_likeliest_ordered_probit(k):
+    random = np.random.default_rng(4)
+    signal, cluster = random.integers(-8, 9, N) / 4.0, np.arange(N) % k
+    cells = np.digitize(0.7 * signal + cluster + random.normal(size=N), [-1.0, 0.5, 2.0])
+    cells[::7] = -1
+    own = (cluster * N + np.arange(N))[(cells >= 0) & (np.arange(N) % 5 > 0)]
+    found = np.empty(k * N)
+    describe_cells(np.tile(signal, k), cells, own, k, np.array([-1.0, 0.0, 1.0]), found)
+
+    def log_chances(parameters):
+        means = np.append(0.0, parameters[1:k])[:, None] + parameters[0] * signal
+        edges = np.concatenate([[-np.inf], parameters[k:], [np.inf]])
+        chances = norm.cdf(edges[cells + 1] - means) - norm.cdf(edges[cells] - means)
+        return np.where(cells >= 0, np.log(np.maximum(chances, 1e-300)), 0.0).ravel()
+
+    start = np.append(np.zeros(k), [-1.0, 0.0, 1.0])
+    best = minimize(lambda one: -log_chances(one)[own].sum(), start).x
+    assert found == pytest.approx(log_chances(best), abs=1e-3)
 
 
 @pytest.mark.parametrize(

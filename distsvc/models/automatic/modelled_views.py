@@ -24,7 +24,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
-from distsvc.models.mixture.population import NumberCodes, PopulationRows, ScaledNumbers
+from distsvc.models.mixture.population import NumberCells, PopulationRows, ScaledNumbers
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.rule import Rule
@@ -46,7 +46,7 @@ class ModelledRows:
     row_numbers: np.ndarray  # (m,) int64
     mixed: MixtureRows  # draws of the numbers, and levels of the categories
     scales: tuple[ScaledNumbers, ...]  # as mapped and, unless components, as stored; without gaps
-    number_codes: NumberCodes | None = None  # None if no number may be a code
+    cells: NumberCells | None = None  # None if no number is rounded
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
@@ -58,16 +58,15 @@ class ModelledRows:
         if columns.axes is not None:  # components are not stored
             return cls(columns, rows, mixed, (mapped,))
         scales = mapped, _as_stored(mapped, *columns.stored(X, rows))
-        codes, log_inside = columns.codes(X, rows)
-        found = NumberCodes(codes, log_inside) if (codes >= 0).any() else None
-        return cls(columns, rows, mixed, scales, found)
+        cells = NumberCells(*columns.cells(X, rows))
+        return cls(columns, rows, mixed, scales, cells if (cells.indices >= 0).any() else None)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
         """Return the first m rows in the form that populations are fitted to."""
         rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
-        codes = None if self.number_codes is None else self.number_codes.take(m)
-        return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs, codes)
+        cells = None if self.cells is None else self.cells.take(m)
+        return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs, cells)
 
 
 def _as_stored(

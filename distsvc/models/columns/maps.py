@@ -59,6 +59,7 @@ class NumberMap:
     targets: np.ndarray  # (g,): mapped values; not the scores if there are several peaks
     values: np.ndarray  # (h,) float64: stored values
     mapped: np.ndarray  # (h,): middles (medians) of their cells, mapped
+    is_ordinal: bool = False  # `places` are the thresholds between neighbouring values
 
     @classmethod
     def of(
@@ -86,14 +87,6 @@ class NumberMap:
         if self.step == 0.0:
             return "continuous"
         return "count" if self.step == 1.0 and self.low >= 0.0 else "rounded"
-
-    @property
-    def is_ordinal(self) -> bool:
-        """Whether the map has thresholds between neighbouring values instead of a density."""
-        places, values = self.places, self.values
-        if self.scale != "identity" or len(places) != len(values) - 1:
-            return False
-        return bool(np.all(values[:-1] < places) and np.all(places < values[1:]))
 
     def describes(
         self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
@@ -140,9 +133,8 @@ class NumberMap:
                 np.array([edges[0], edges[0] + step]),
                 np.array([scores[0], scores[0] + 1]),
             )
-        return cls("identity", step, *_ends(distinct), edges, scores, scores, *_NO_TABLE)._tabled(
-            distinct
-        )
+        found = cls("identity", step, *_ends(distinct), edges, scores, scores, *_NO_TABLE)
+        return replace(found, is_ordinal=len(distinct) > 2)._tabled(distinct)
 
     def _tabled(self, distinct: np.ndarray) -> NumberMap:
         """Return the map with a lookup table of stored values and their mapped values.
@@ -166,7 +158,14 @@ class NumberMap:
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the normal scores (n,) of the ends of x's cells: the values rounded to x (n,)."""
+        """Return the normal scores (n,) of the ends of x's cells: the values rounded to x (n,).
+
+        A cell of an ordinal column lies between two thresholds.
+        """
+        if self.is_ordinal:
+            ends = np.concatenate([[-np.inf], self.scores, [np.inf]])
+            place = np.searchsorted(self.places, x)
+            return ends[place], ends[place + 1]
         half = 0.5 * self.step
         scale = SCALES[self.scale]
         low, high = scale(x - half), scale(x + half)
@@ -230,8 +229,11 @@ class NumberMap:
             values, slopes = INVERSES[self.scale](place)
             return values, np.log(slopes * steepness) + np.log1p(beyond / ROBUST_BEND)
 
-    def log_inside(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Return the log densities (n,) of the mapped draws of x (n,) inside their cells."""
+    def in_cells(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log densities (n,) of the mapped draws of x (n,) inside their cells.
+
+        Also returns the probabilities (n,) of the cells.
+        """
         low, high = self._ends_of_cells(x)
         scores = _between(low, high, uniforms)
         mapped = interpolated(scores, self.scores, self.targets)
@@ -241,13 +243,14 @@ class NumberMap:
         chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
         found = np.log(np.diff(self.scores)[piece] / np.diff(self.targets)[piece] / chances)
         found += np.log1p(np.maximum(np.abs(mapped) - ROBUST_LIMIT, 0.0) / ROBUST_BEND)
-        return found - 0.5 * (scores**2 + np.log(2.0 * np.pi))
+        return found - 0.5 * (scores**2 + np.log(2.0 * np.pi)), chances
 
     def facts(self) -> Facts:
         """Return the map's part of the model's JSON."""
         names = ("scale", "step", "low", "high", "first_edge", "last_edge")
         sizes = {"knots": len(self.places), "values": len(self.values)}
-        return {name: getattr(self, name) for name in names} | sizes
+        kind = {"is_ordinal": True} if self.is_ordinal else {}
+        return {name: getattr(self, name) for name in names} | sizes | kind
 
     def tables(self) -> list[np.ndarray]:
         """Return the tables; their lengths are in `facts`."""

@@ -17,7 +17,6 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.kernels.rows import project
 from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import (
@@ -245,21 +244,22 @@ class NumberColumn:
         draws[present], log_slopes[present] = found
         return draws, log_slopes
 
-    def codes(
+    def cells(
         self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the codes (n,) int64 of values x (n,), -1 where `stored` is NaN.
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the indices (n,) int64 of the cells of values x (n,), -1 where `stored` is NaN.
 
-        Also returns the log densities (n,) of their mapped draws inside their cells. If the values
-        are no codes (`are_codes`), all are -1.
+        Also returns the log densities (n,) of their mapped draws inside their cells, and the
+        probabilities (n,) of these cells. If the map is continuous, all indices are -1.
         """
         present = ~np.isnan(x) & ~self._at_spike(x)
-        codes, log_inside = np.full(len(x), -1), np.zeros(len(x))
-        distinct, place = np.unique(x[present], return_inverse=True)
-        if are_codes(distinct):
-            own, uniforms = self.amounts or self.map, keyed_uniforms(rows[present], salt)
-            codes[present], log_inside[present] = place, own.log_inside(x[present], uniforms)
-        return codes, log_inside
+        indices, log_inside, chances = np.full(len(x), -1), np.zeros(len(x)), np.zeros(len(x))
+        own = self.amounts or self.map
+        if own.step:
+            indices[present] = np.unique(x[present], return_inverse=True)[1]
+            uniforms = keyed_uniforms(rows[present], salt)
+            log_inside[present], chances[present] = own.in_cells(x[present], uniforms)
+        return indices, log_inside, chances
 
     def facts(self) -> Facts:
         """Return the column's JSON values."""
@@ -450,16 +450,17 @@ class ColumnModel:
             values[:, place] = np.where(np.isnan(draws[:, place]), np.nan, x)
         return draws, values, log_slopes
 
-    def codes(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the codes (n, p) int64 of the numbers in rows X (n, d) with row numbers (n,).
+    def cells(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the cells (n, p) of the numbers in rows X (n, d) with row numbers (n,).
 
-        Also returns log densities (n, p) inside cells: see `NumberColumn.codes`.
+        See `NumberColumn.cells` for the three arrays.
         """
         shape = len(X), len(self.layout.numbers)
-        codes, log_inside = np.empty(shape, np.int64), np.empty(shape)
+        indices, log_inside, chances = np.empty(shape, np.int64), np.empty(shape), np.empty(shape)
         for place, (j, column, x) in enumerate(self._numbers(X)):
-            codes[:, place], log_inside[:, place] = column.codes(x, rows, self.salts[j])
-        return codes, log_inside
+            found = column.cells(x, rows, self.salts[j])
+            indices[:, place], log_inside[:, place], chances[:, place] = found
+        return indices, log_inside, chances
 
     def _numbers(self, X: np.ndarray) -> Iterator[tuple[int, NumberColumn, np.ndarray]]:
         """Yield the index, the model and the values (n,) of each numeric column of the mixture."""
@@ -521,19 +522,6 @@ class ColumnModel:
                 f"{len(tables)}"
             )
         return replace(found, axes=rest.reshape(-1, r))
-
-
-def are_codes(distinct: np.ndarray) -> bool:
-    """Return True if ascending values (u,) may be codes, as ports or the terms of loans are.
-
-    There must be 4 to `MOST_LEVELS` values, since with three a density has as many parameters as
-    free probabilities. The commonest gap between neighbours must be less than half of all gaps,
-    because most gaps of ratings and counts are 1.
-    """
-    if not 3 < len(distinct) <= MOST_LEVELS:
-        return False
-    equal = np.unique(np.diff(distinct).astype(np.float32), return_counts=True)[1].max()
-    return bool(2 * equal < len(distinct) - 1)
 
 
 def keyed_uniforms(rows: np.ndarray, salt: int | np.uint64, more: int = 0) -> np.ndarray:

@@ -6,8 +6,8 @@ heavy tails or be skewed. A category has a logistic regression. Terms are added 
 BIC. One cluster may thus be curved, fan out, or have dependent flags.
 
 A number is described as mapped or as stored (Box and Cox 1964). Relations between columns are often
-simple as stored: parts add up, one column is a multiple of another. A number that may be a code can
-have a probability for each value instead.
+simple as stored: parts add up, one column is a multiple of another. A rounded number with few
+cells in a cluster may be an ordered probit instead: a latent variable decides the cell.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
+from scipy.special import gammaln, ndtri
 
-from distsvc.kernels.population import describe_category, describe_number
+from distsvc.inputs.mixed import MOST_LEVELS
+from distsvc.kernels.population import describe_category, describe_cells, describe_number
 from distsvc.models.rows.threads import both
 
 KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
@@ -42,15 +44,16 @@ class ScaledNumbers:
 
 
 @dataclass(frozen=True)
-class NumberCodes:
-    """Numbers whose values may be codes, such as ports."""
+class NumberCells:
+    """Cells of the stored values of rounded numbers."""
 
-    codes: np.ndarray  # (n, p) int64, index among a column's values; -1 if missing or no code
-    log_inside: np.ndarray  # (n, p) float64, log densities of mapped draws inside their cells
+    indices: np.ndarray  # (n, p) int64: index of the cell in its column; -1 if missing, continuous
+    log_inside: np.ndarray  # (n, p) float64: log densities of mapped draws inside their cells
+    chances: np.ndarray  # (n, p) float64: probabilities of the cells, by the columns' models
 
-    def take(self, m: int) -> NumberCodes:
+    def take(self, m: int) -> NumberCells:
         """Return the first m rows."""
-        return NumberCodes(self.codes[:m], self.log_inside[:m])
+        return NumberCells(self.indices[:m], self.log_inside[:m], self.chances[:m])
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class PopulationRows:
     levels: np.ndarray  # (n, q) int64: levels of categories, -1 where missing
     n_levels: np.ndarray  # (q,) int64
     n_jobs: int | None = 1  # threads; the number changes no result
-    number_codes: NumberCodes | None = None  # None if no number may be a code
+    cells: NumberCells | None = None  # None if no number is rounded
     _populations: dict[bytes, Population] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -160,8 +163,8 @@ class Population:
     @classmethod
     def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
         numbers, n_numbers = described_numbers(rows, members, rows.scale_of)
-        if rows.number_codes is not None:
-            _describe_codes(rows, members, rows.number_codes, numbers, n_numbers)
+        if rows.cells is not None:
+            _describe_cells(rows, rows.cells, rows.ordered[0], members, numbers[None], n_numbers)
         q, log_n = len(rows.n_levels), float(np.log(len(rows)))
         categories, n_categories = np.zeros((q, len(rows))), np.zeros(q, np.int64)
         for j in range(q):
@@ -195,39 +198,88 @@ def described_numbers(
         there, row, numbers = rows.present[:, j], densities[place], rows.scales[scale]
         y, own = np.ascontiguousarray(numbers.draws[:, j]), members[there[members]]
         V = rows.ordered[scale]
-        parameters[place] = describe_number(V, knots[scale], place, y, own, log_n, row)
+        parameters[place] = describe_number(V, knots[scale], place, y, own, log_n, row, False)
         if numbers.log_slopes is not None:
             row += numbers.log_slopes[:, j]
         row[~there] = 0.0
     return densities, parameters
 
 
-def _describe_codes(
+def _describe_cells(
     rows: PopulationRows,
-    members: np.ndarray,
-    numbers: NumberCodes,
+    cells: NumberCells,
+    V: np.ndarray,
+    own: np.ndarray,
     densities: np.ndarray,
     parameters: np.ndarray,
 ) -> None:
-    """Describe numbers by a probability for each value, where that has a higher BIC.
+    """Describe rounded numbers by an ordered probit of their cells, where it has a higher BIC.
 
-    Changes the log densities (p, n) and the parameters (p,) of `described_numbers`. A probability
-    is multiplied by the density of the draw inside its cell, so that both are comparable.
+    Changes the log densities (k, p, n) of rows in k clusters, and the parameters (p,). The number
+    c n + i stands for row i in cluster c: V (p, k n) are predictors, and `own` (m,) the rows that
+    are fitted. The clusters differ by their means. The probability of a cell is multiplied by the
+    density of the draw inside, so that both descriptions are densities of draws.
+
+    Numbers with more than `MOST_LEVELS` cells in these rows are left out.
     """
-    half_log_n = 0.5 * float(np.log(len(rows)))
+    k, n, log_n = len(densities), len(rows), float(np.log(len(rows)))
+    knots = knots_of(V[:, own].T)
     for place, j in enumerate(rows.order):
-        codes = numbers.codes[:, j]
-        known = codes >= 0
-        own = members[known[members]]
-        if not len(own):
+        index, chances = cells.indices[:, j], cells.chances[:, j]
+        known = own[index[own % n] >= 0]
+        counts = np.bincount(index[known % n])
+        used = np.flatnonzero(counts)
+        if not 0 < len(used) <= MOST_LEVELS:
             continue
-        shares = np.bincount(codes[known]) + 0.5
-        counts = np.bincount(codes[own], minlength=len(shares))
-        chances = np.log(counts + shares / shares.sum()) - np.log(len(own) + 1.0)
-        found = np.where(known, chances[codes] + numbers.log_inside[:, j], 0.0)
-        gain = float((found - densities[place])[own].sum())
-        if gain > half_log_n * (len(shares) - 1 - parameters[place]):
-            densities[place], parameters[place] = found, len(shares) - 1
+        counts = counts[used]
+        renumbered = np.full(int(index.max()) + 2, -1)  # the last entry is for missing numbers
+        renumbered[used] = np.arange(len(used))
+        cell = renumbered[index]
+        prior = np.zeros(len(used))
+        prior[cell[cell >= 0]] = chances[cell >= 0]
+        scores, thresholds = _cell_scores(counts)
+        score = np.append(scores, 0.0)[cell]
+        cluster = known // n
+        sums = np.bincount(cluster, score[known % n], minlength=k)
+        centres = sums / np.maximum(np.bincount(cluster, minlength=k), 1)
+        around = (score - centres[:, None]).ravel()
+        signal, log_chances = np.empty(k * n), np.empty(k * n)
+        n_terms = describe_number(V, knots, place, around, known, log_n, signal, True)
+        describe_cells(signal, cell, known, k, thresholds, log_chances)
+        found = log_chances.reshape(k, n)
+        n_rows = len(known) + 1.0  # the prior is one row more, part of it in other cells
+        found += np.log((len(known) + prior.sum()) / n_rows)
+        unused = (index >= 0) & (cell < 0)
+        found[:, unused] = np.log(chances[unused] / n_rows)
+        found += cells.log_inside[:, j]
+        found[:, index < 0] = 0.0
+        n_parameters = _cell_parameters(counts, prior, log_n) + n_terms + k - 1
+        gain = float((found - densities[:, place]).ravel()[known].sum())
+        if gain > 0.5 * log_n * (n_parameters - parameters[place]):
+            densities[:, place], parameters[place] = found, n_parameters
+
+
+def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means (u,) of a standard normal variable in cells, and thresholds (u - 1,) between.
+
+    `counts` (u,) are the rows in the cells.
+    """
+    edges = np.append(ndtri(np.append(0.0, np.cumsum(counts)[:-1] / counts.sum())), np.inf)
+    heights = np.exp(-0.5 * edges**2) / np.sqrt(2.0 * np.pi)
+    return -np.diff(heights) * counts.sum() / counts, edges[1:-1]
+
+
+def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int:
+    """Return the number of parameters that free probabilities of cells (u,) count as.
+
+    With this number the BIC is the logarithm of the marginal likelihood of the `counts` (u,). The
+    prior is a Dirichlet distribution with the weights `prior` (u,), probabilities by the column's
+    model: it has the weight of one row.
+    """
+    n_rows = counts.sum() + 1.0
+    log_likelihood = (np.log((counts + prior) / n_rows) * counts).sum()
+    evidence = (gammaln(counts + prior) - gammaln(prior)).sum() - gammaln(n_rows)
+    return int(np.ceil(2.0 * float(log_likelihood - evidence) / log_n))
 
 
 def shifted_population(
@@ -252,12 +304,17 @@ def shifted_population(
         sums = np.bincount(labels[known], y[:m][known], minlength=k)
         centres = sums / np.maximum(counts, 1)
         around = np.ascontiguousarray((y - centres[:, None]).ravel())
-        n_own = describe_number(moved[scale], knots[scale], place, around, own[known], log_n, found)
+        n_own = describe_number(
+            moved[scale], knots[scale], place, around, own[known], log_n, found, False
+        )
         parameters[place] = n_own - 1 + k
         densities[:, place] = found.reshape(k, n)
         if numbers.log_slopes is not None:
             densities[:, place] += numbers.log_slopes[:, j]
         densities[:, place, ~there] = 0.0
+    if rows.cells is not None:
+        V = moved[0] if 0 in moved else _shifted(rows.ordered[0], labels, k)
+        _describe_cells(rows, rows.cells, V, own, densities, parameters)
     return densities, parameters
 
 

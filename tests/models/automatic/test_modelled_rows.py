@@ -1,4 +1,4 @@
-"""Modelled rows: numbers whose values may be codes."""
+"""Modelled rows: numbers that are codes, counts and rounded values."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from distsvc import AutoClustering
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.modelled_views import ModelledRows
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
-from distsvc.models.columns.model import ColumnModel, are_codes
+from distsvc.models.columns.model import ColumnModel
 from distsvc.models.mixture.population import quality_of
 from distsvc.models.rows.sampling import row_keys
 
@@ -35,43 +35,35 @@ def test_one_kind_of_rows_is_not_cut_along_a_code():
     assert quality_of(rows, 0 * cut).bic > quality_of(rows, cut).bic
 
 
-def test_a_code_is_the_place_of_a_value_that_is_not_missing():
+def test_one_kind_of_rows_is_not_cut_along_a_count():
+    random = np.random.default_rng(1)
+    kind = random.choice(3, N, p=[0.5, 0.3, 0.2])
+    items = 1 + random.poisson(np.array([1.0, 20.0, 300.0])[kind])
+    X = np.stack([items, np.round(np.exp(2.0 * kind + 0.3 * random.normal(size=N)), 2)], axis=1)
+    rows = modelled(X).populations(N, 1)
+    cut = np.where((kind == 0) & (items == 1), 3, kind)
+    assert quality_of(rows, kind).bic > quality_of(rows, cut).bic + 50.0
+
+
+def test_cells_of_rounded_numbers():
     X = flows()
     X[5::7, 0] = np.nan
-    codes = modelled(X).populations(1000, 1).number_codes.codes
-    port = X[:1000, 0]
-    expected = np.where(np.isnan(port), -1, np.searchsorted(PORTS, port))
-    assert ((codes >= 0).any(axis=0)).sum() == 1
-    assert (codes[:, codes.max(axis=0) >= 0].ravel() == expected).all()
-
-
-def test_the_density_inside_a_cell_adds_up_to_1():
-    X = flows()
+    X = np.column_stack([X, np.random.default_rng(2).normal(size=N)])
     rows = modelled(X)
-    codes, log_inside = rows.number_codes.codes, rows.number_codes.log_inside
-    place = int(codes.max(axis=0).argmax())
-    for code in (1, 2, 3):
-        own = codes[:, place] == code
+    cells, port = rows.populations(1000, 1).cells, X[:1000, 0]
+    expected = np.where(np.isnan(port), -1, np.searchsorted(PORTS, port))
+    place = list(rows.columns.layout.numbers).index(rows.columns.firsts[0])
+    assert (cells.indices[:, place] == expected).all()
+    assert (cells.indices[:, -1] == -1).all()
+    chances = [cells.chances[expected == code, place] for code in range(len(PORTS))]
+    assert all(np.ptp(one) == 0.0 for one in chances)
+    assert sum(one[0] for one in chances) == pytest.approx(1.0, abs=0.01)
+    for code in (1, 2, 3):  # the density inside a cell adds up to 1
+        own = rows.cells.indices[:, place] == code
         draws = rows.scales[0].draws[own, place]
         order = np.argsort(draws)
-        density = np.exp(log_inside[own, place][order])
+        density = np.exp(rows.cells.log_inside[own, place][order])
         assert np.trapezoid(density, draws[order]) == pytest.approx(1.0, abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        (PORTS, True),
-        ([1, 3, 6, 12, 24, 36, 48, 60, 72, 180, 240, 360], True),
-        ([1, 2, 3, 4, 5], False),
-        ([0, 1, 2, 3, 4, 6, 9], False),
-        ([1.0, 2.5, 7.0], False),
-        (np.cumsum(np.arange(40.0)), False),
-    ],
-    ids=["ports", "terms", "ratings", "counts", "three values", "many values"],
-)
-def test_codes_are_few_values_with_different_gaps(values, expected):
-    assert are_codes(np.asarray(values, float)) == expected
 
 
 @pytest.mark.parametrize(
