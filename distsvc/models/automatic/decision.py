@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -83,6 +83,7 @@ class PartitionProposal:
     support: float = 1.0  # share of the models, or of the runs of k-means, that find it
     found_again: float = 1.0  # agreement of a mixture's partition with those from halves of rows
     agreement: float = 0.0  # probability that another sample gives this answer; set by `decide`
+    preferred: float = 0.0  # share of other samples that prefer it; set by `decide`
 
     @property
     def n_clusters(self) -> int:
@@ -110,6 +111,15 @@ class Mixtures:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """A proposal that differs from the answer."""
+
+    proposal: PartitionProposal
+    chance: float  # probability that another sample gives it, and not the answer
+    likeness: float  # adjusted Rand index with the answer
+
+
+@dataclass(frozen=True)
 class ViewDecision:
     """The chosen proposal, and all proposals, the most probable first."""
 
@@ -117,23 +127,20 @@ class ViewDecision:
     proposals: list[PartitionProposal]
     followed: bool  # whether the previous run's answer was kept
 
-    @property
-    def alternative(self) -> PartitionProposal | None:
+    @cached_property
+    def alternative(self) -> Alternative | None:
         """The most probable proposal that differs from the answer, None if none does."""
-        best = self.best
-        for one in self.proposals:
-            differs = rand_index(one.labels, best.labels) <= SAME_ANSWER
-            if 1 in (one.n_clusters, best.n_clusters):
-                differs = one.n_clusters != best.n_clusters
-            if differs:
-                return one
-        return None
-
-    @property
-    def likeness(self) -> float | None:
-        """Adjusted Rand index of the answer and `alternative`; None if there is none."""
-        other = self.alternative
-        return None if other is None else rand_index(self.best.labels, other.labels)
+        every = self.proposals
+        indices = rand_indices([self.best.labels, *(each.labels for each in every)])
+        same = indices > SAME_ANSWER
+        differ = ~same[0, 1:]
+        if not differ.any():
+            return None
+        found_again = np.array([each.found_again for each in every])
+        elsewhere = differ * found_again * [each.preferred for each in every]
+        chances = np.where(differ, found_again * (same[1:, 1:] @ elsewhere), -1.0)
+        best = int(chances.argmax())
+        return Alternative(every[best], float(chances[best]), float(indices[0, 1 + best]))
 
     @property
     def overlap(self) -> float | None:
@@ -364,9 +371,10 @@ def decide(
     preferred = _preferred(proposals, mixtures, row_numbers[:m], n_clusters is None)
     best = proposals[int((indices @ preferred).argmax())]
     found_again = np.array([each.found_again for each in proposals])
-    for each, same in zip(proposals, indices > SAME_ANSWER, strict=True):
+    for each, share, same in zip(proposals, preferred, indices > SAME_ANSWER, strict=True):
         # Halves must find this partition again, and the one that the replicate prefers.
         each.agreement = each.found_again * float(preferred @ (same * found_again))
+        each.preferred = float(share)
     proposals.sort(key=lambda each: (-each.agreement, -each.quality.bic))
     followed = False
     if previous is not None and n_clusters is None:

@@ -111,7 +111,7 @@ class ModelledViews(Views):
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
         decision = self._decision(n_clusters)
-        best, notes = decision.best, []
+        best, other, notes = decision.best, decision.alternative, []
         if best.n_clusters > 1 and best.levels is not None:
             notes = self.graph.tree.notes
         return ViewAnswer(
@@ -121,7 +121,7 @@ class ModelledViews(Views):
             support=best.agreement,
             why=decision.why(),
             counts=decision.counts(),
-            likeness=decision.likeness,
+            likeness=None if other is None else other.likeness,
             followed=decision.followed,
             levels=best.levels,
             notes=notes,

@@ -197,7 +197,7 @@ class AlternativePart(ReportPart):
 
     view: str  # name as in `Considered.algorithm`
     n_clusters: Size
-    chance: Number  # probability that another sample gives this answer
+    chance: Number  # probability that another sample gives it, and not the published answer
     label: list[Label]  # the run's clusters
     rows: list[list[Size]]  # sampled rows by the other answer's clusters
 

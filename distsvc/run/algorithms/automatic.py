@@ -18,7 +18,7 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
-from distsvc.models.automatic.decision import LEVEL_TREE, PartitionProposal
+from distsvc.models.automatic.decision import LEVEL_TREE, Alternative
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule
@@ -188,10 +188,11 @@ class Automatic(AlgorithmJob):
         return Memory(first.driver | second.driver | SCIKIT_LEARN, first.worker | second.worker)
 
 
-def other_answer(other: PartitionProposal | None, labels: np.ndarray) -> AlternativePart | None:
+def other_answer(found: Alternative | None, labels: np.ndarray) -> AlternativePart | None:
     """Return another answer, compared with the published labels (m,); None without one."""
-    if other is None:
+    if found is None:
         return None
+    other = found.proposal
     own, its = labels[: len(other.labels)], np.unique(other.labels, return_inverse=True)[1]
     known = np.unique(own)
     rows = np.zeros((len(known), other.n_clusters), np.int64)
@@ -199,7 +200,7 @@ def other_answer(other: PartitionProposal | None, labels: np.ndarray) -> Alterna
     return AlternativePart(
         view=other.view,
         n_clusters=other.n_clusters,
-        chance=other.agreement,
+        chance=found.chance,
         label=known.tolist(),
         rows=rows.tolist(),
     )

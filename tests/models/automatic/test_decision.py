@@ -12,6 +12,7 @@ from distsvc.models.automatic.decision import (
     SEARCH_ROWS,
     Mixtures,
     PartitionProposal,
+    ViewDecision,
     _agreement_of_halves,
     _continued,
     _final_rule,
@@ -162,13 +163,25 @@ def test_normals_have_to_beat_one_cluster_unless_clusters_lie_apart(errors, apar
     assert decided(gains, apart)[1].best.n_clusters == n_clusters
 
 
+def test_another_answer_is_as_probable_as_samples_that_prefer_no_partition_like_the_published():
+    cuts = {cut: (np.arange(1000) >= cut).astype(np.int64) for cut in (500, 550, 600)}
+    every = [PartitionProposal("mixture", labels, labels, made_nowhere) for labels in cuts.values()]
+    for each, share in zip(every, (0.4, 0.35, 0.25), strict=True):
+        each.preferred = share  # of the neighbours, each is like the next one
+    found = ViewDecision(every[0], every, followed=False).alternative
+    assert (found.proposal, found.chance) == (every[2], 0.25)
+    assert found.likeness == pytest.approx(adjusted_rand_score(cuts[500], cuts[600]))
+    assert ViewDecision(every[1], every, followed=False).alternative is None
+
+
 def test_overlapping_clusters_are_as_probable_as_their_normals():
     """Normals are one standard error better than one cluster: another sample may find less."""
     several, found = decided(np.resize([1.0, -1.0], 400) + 1 / 20.0, apart=False)
     assert several.agreement == pytest.approx(0.5, abs=0.1)
     assert found.best.agreement == pytest.approx(0.5, abs=0.1)
     several, found = decided(np.resize([0.9, -1.1], 400), apart=False)
-    assert (found.best.n_clusters, found.alternative) == (1, several)
+    assert (found.best.n_clusters, found.alternative.proposal) == (1, several)
+    assert found.alternative.chance == pytest.approx(several.agreement)
     assert several.agreement < 0.1
     assert found.best.agreement == pytest.approx(1.0 - several.agreement)
 
