@@ -47,6 +47,9 @@ from distsvc.storage.rows.columns import NEW, NOT_CHOSEN, truncated
 from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
+MIN_FREE_BINS = 10
+"""Minimum number of filled bins, one in each column not counted, to compare two tables."""
+
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
 
@@ -92,6 +95,12 @@ def compare_and_check(
     checks = run_checks(job.checks, metrics, guarded=bool(job.continuity.previous))
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
+    if previous is not None and _has_equal_values(run, labelled):
+        because = "its ids may belong to other rows" if ids_moved else "was it sent again?"
+        notes.append(
+            f"the table has the same values in each column as that of the previous run, at "
+            f"{previous.path}: {because}"
+        )
     if labelled.ids is not None:
         notes += labelled.ids.notes(str(run.plan.table.id))
     if previous is not None and previous.way_back and any(c.state == "failed" for c in checks):
@@ -225,6 +234,19 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
         outlier_share_before=outlier_share(then, before.arrays["cluster_counts"]),
         outlier_share_after=labelled.outlier_share,
     )
+
+
+def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:
+    """Return True if all counts of the columns' values equal those of the previous run's table.
+
+    The counts are those in the bins of drift, and of missing values. With few bins, counts of
+    other tables could be equal by chance.
+    """
+    if labelled.before is None:
+        return False
+    then, now = run.read(PREVIOUS + COUNTED).arrays, labelled.counts.columns[PREVIOUS]
+    n_free = int((now.counts > 0).sum() - (now.counts > 0).any(axis=1).sum())
+    return n_free >= MIN_FREE_BINS and np.array_equal(then["column_counts"], now.counts)
 
 
 def keep_reference(

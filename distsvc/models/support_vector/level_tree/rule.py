@@ -70,13 +70,16 @@ class LevelRule(Scored, Rule):
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": CLUSTER_MEANING,
-        "score": "float32: how near other rows are, in standard deviations of a cluster's rows; "
-        "negative outside",
+        "score": "float32: how near other rows are; negative outside, in standard deviations of "
+        "the scores in a cluster",
         "outlier": OUTLIER_MEANING,
     }
     words: ClassVar[ScoreWords] = ScoreWords(
-        meaning="Minus the logarithm of the root mean square distance to the 35 nearest of 500 "
-        "rows, in standard deviations of a cluster's rows. Rows below 0 are outside.",
+        meaning="The score says how near other rows are: the lower it is, the farther out a row "
+        "lies. A row with a score below 0 is outside: so far out lie 0.4 % of the rows of a normal "
+        "cluster, or the share nu if given. The unit is the standard deviation of the scores in a "
+        "cluster, so a row at -2 lies two of these beyond the limit. A score is minus the "
+        "logarithm of the root mean square distance to the 35 nearest of 500 rows of the table.",
         axis="score by near rows; negative is outside every cluster",
     )
 
