@@ -11,7 +11,8 @@ prefer a mixture whose clusters overlap only if, in this replicate, the best mix
 better than one population by a standard error (Breiman et al. 1984).
 
 The previous run's answer, fitted again, is kept unless another proposal is clearly better on rows
-that neither was fitted to, by Vuong's (1989) test of models that are not nested.
+that neither was fitted to. The test is Vuong's (1989) of models that are not nested, with the BIC's
+correction for the numbers of parameters.
 """
 
 from __future__ import annotations

@@ -344,12 +344,16 @@ class Quality:
         return float(self.log_density.sum()) - 0.5 * self.n_parameters * float(np.log(n))
 
     def predicts_better_than(self, other: Quality) -> float:
-        """Return the z statistic of the gain on rows that were not fitted (Vuong 1989)."""
+        """Return the z statistic of the gain on rows that were not fitted (Vuong 1989).
+
+        The gain is that of the BIC: further parameters have to pay for themselves.
+        """
         assert self.held_out is not None
         assert other.held_out is not None
         gains = self.held_out - other.held_out
         spread = float(np.sqrt(((gains - gains.mean()) ** 2).sum()))
-        return float(gains.sum()) / spread if spread > 0.0 else 0.0
+        more = 0.5 * (self.n_parameters - other.n_parameters) * float(np.log(len(gains)))
+        return (float(gains.sum()) - more) / spread if spread > 0.0 else 0.0
 
 
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:

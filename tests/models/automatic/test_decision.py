@@ -433,6 +433,18 @@ def test_an_answer_replaces_the_previous_one_if_it_describes_other_rows_better(s
     assert (found.best.n_clusters, found.followed) == (n_clusters, n_clusters == 1)
 
 
+def test_previous_clusters_that_are_one_tonight_are_joined():
+    """Two descriptions of one cluster are hardly worse, but need twice as many parameters."""
+    random = np.random.default_rng(0)
+    X, y, nought = random.normal(size=(800, 6)), np.resize([0, 1], 400), np.zeros(400, np.int64)
+    X[:, 1:] += X[:, :1]
+    several = PartitionProposal("mixture", y, y, made_nowhere)
+    one = PartitionProposal("mixture", nought, nought, made_nowhere)
+    mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
+    found = decided_on(populations_of(X[:400]), mixtures, before=y, further=populations_of(X))
+    assert (found.best.n_clusters, found.followed) == (1, False)
+
+
 def test_a_cluster_that_is_gone_tonight_does_not_go_on():
     random = np.random.default_rng(0)
     X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
