@@ -487,7 +487,7 @@ def backfill(
         for day in done:
             days.append(day)
             if not as_json:
-                say(day.line())
+                say(day.line(), *(f"  warning: {warning}" for warning in day.warnings))
         code = days[-1].exit_code
         go_on = [start_over(days[-1].day)] if days[-1].fresh else []
         go_on += [again(days[-1].day)] if code else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -42,6 +42,7 @@ class BackfilledDay(NamedTuple):
     exit_code: int = 0  # 0 if the next day may follow
     held: str | None = None  # the run that a check held back
     fresh: bool = False  # whether an interrupted run needs ``--fresh``
+    warnings: Sequence[str] = ()  # of a published run
 
     def line(self) -> str:
         """Return the day as a line for people."""
@@ -88,8 +89,8 @@ def backfill(
                 report = run_job(job, at, start, command=commands(day), progress=progress)
                 announcer.add_report(report)
             state: Literal["kept", "published"] = "kept" if report.was_there else "published"
-            ids = [one.split(":")[0] for one in report.warnings if "unique_id = true" in one]
-            done = BackfilledDay(day, job.output.path, state, ", ".join([*outcome(report), *ids]))
+            words = ", ".join(outcome(report))
+            done = BackfilledDay(day, job.output.path, state, words, warnings=report.warnings)
         except Exception as error:
             code, words = exit_code_and_message(error)
             if code == DEFECT:

@@ -78,7 +78,7 @@ def test_a_night_with_shared_ids_names_them(job_file):
     X = np.random.default_rng(0).normal(size=(300, 2))
     write_table(job_file.parent / f"data/{DAYS[0]}.parquet", X, k=[7] * 300)
     (done,) = nights(job_file, last=DAYS[0], settings=("input.id=k",))
-    assert done.line().endswith(", 300 rows share their id with another row")
+    assert any(one.startswith("300 rows share their id with another") for one in done.warnings)
 
 
 def test_a_changed_job_repeats_nights_only_with_completed(job_file):
@@ -103,7 +103,7 @@ def test_a_held_night_ends_the_backfill_and_prints_the_next_commands(job_file, t
     command += ["--set", "checks.max_drift=0.5"]
     said = runner.invoke(main, command)
     assert said.exit_code == 76, said.output
-    lines = said.stdout.splitlines()
+    lines = [line for line in said.stdout.splitlines() if not line.startswith("  warning: ")]
     assert [line.split()[:2] for line in lines] == [[DAYS[0], "published"], [DAYS[1], "held"]]
     assert manifest(job_file, DAYS[1]) is None
     assert said.output.count("max_drift: ") == 1, "why is told once"
