@@ -315,7 +315,7 @@ def _explain_field(name: str, items: list[ErrorDetails]) -> str:
     if isinstance(first["input"], str) and wanted.endswith("a list"):
         wanted += f", such as {shown([first['input']])}"
     if isinstance(first["input"], datetime.date):
-        wanted = wanted.replace("text", "text in quotes")
+        return f"{name} must {wanted.replace('text', 'text in quotes')}, found {first['input']}"
     return f"{name} must {wanted}, found {shown(first['input'])}"
 
 

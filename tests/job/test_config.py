@@ -203,7 +203,7 @@ WRONG = {
         ("20260228", "must be a date such as 2026-11-20"),
         ("2026-02-31", "must be a date such as 2026-11-20, found '2026-02-31'"),
         (20260228, "must be text"),
-        (datetime.date(2026, 2, 28), "must be text in quotes"),
+        (datetime.date(2026, 2, 28), "must be text in quotes, found 2026-02-28"),
     ],
     "continuity.previous": [NO_TEXT, EMPTY],
     "continuity.min_overlap": [
