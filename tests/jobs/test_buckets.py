@@ -118,8 +118,6 @@ def test_a_run_goes_on(workdir, tables, tmp_path, out, tasks):
     assert not list((tmp_path / "w").rglob("*"))
 
 
-# --- on workers that share nothing with the driver but the bucket
-
 MOUNTED = """
 mount -t tmpfs none "$1" && shift && exec "$@"
 """

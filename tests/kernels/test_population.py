@@ -7,12 +7,7 @@ from scipy.stats import norm, t
 from sklearn.linear_model import LogisticRegression
 
 from distsvc.kernels.mixture import MIN_RELATIVE_SD
-from distsvc.kernels.population import (
-    MAX_TERMS,
-    describe_category,
-    describe_cells,
-    describe_number,
-)
+from distsvc.kernels.population import MAX_TERMS, describe_category, describe_cells, describe_number
 
 N = 3000
 

@@ -118,9 +118,6 @@ def test_the_cut_into_blocks_does_not_matter(strategy):
         assert (getattr(cut, name) == getattr(whole, name)).all(), name
 
 
-# --- the strategies
-
-
 def test_removal_takes_the_oldest_of_the_smallest():
     vectors, counts = rows(5), [2.0, 1.0, 3.0, 1.0, 1.0]
     _, after, _ = maintained("removal", vectors, counts, born=[1, 9, 0, 4, 7])
@@ -169,9 +166,6 @@ def test_the_cheapest_partner_is_the_first_of_the_least_losses(values):
         expected = min(others, key=lambda j: values[j])
         assert cheapest(loss.copy(), len(values), p) == expected
         assert reference.plain(kernels._cheapest)(loss, len(values), p) == expected
-
-
-# --- the papers' stopping rule
 
 
 @pytest.mark.parametrize("strategy", CODES)

@@ -90,9 +90,6 @@ def test_a_descent_with_slow_steps_has_smaller_pieces(monkeypatch):
     assert (plain.piece_rows, with_norm.piece_rows) == (10, 1)
 
 
-# --- states of another form
-
-
 def of_descent():
     begun = descent()
     begun.feed(rows())

@@ -454,10 +454,9 @@ SMALL = {"model.algorithm": "bico", "model.n_clusters": 3, "cluster.workers": 0}
 def test_a_table_in_memory_is_clustered(kind):
     columns = {f"x{k}": rows()[:, k] for k in range(3)} | {"tier": ["a", "b", "c"] * 200}
     table = pa.table(columns)
-    given = {
-        "pandas": lambda: pd.DataFrame(columns),
-        "duckdb": lambda: duckdb.from_arrow(table),
-    }[kind]()
+    given = {"pandas": lambda: pd.DataFrame(columns), "duckdb": lambda: duckdb.from_arrow(table)}[
+        kind
+    ]()
     run = distsvc.run(given, overrides=SMALL)
     assert run.report.input.n_rows == N
     joined = run.labels(join=True)

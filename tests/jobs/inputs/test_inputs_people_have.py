@@ -254,8 +254,6 @@ def test_ids_of_csv_come_back_as_they_are(written, ids, tmp_path):
     assert everything(opened(inner, tmp_path, id="id"))[2] == ids
 
 
-# --- given in Python
-
 GIVEN = np.column_stack([x, x**2 % 5])
 FRAME = pd.DataFrame({"x": x, "y": x**2 % 5})
 MASKED = np.ma.masked_array(GIVEN, GIVEN == 4.5)

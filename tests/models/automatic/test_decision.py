@@ -155,8 +155,7 @@ def decided(gains, apart):
 
 
 @pytest.mark.parametrize(
-    ("errors", "apart", "n_clusters"),
-    [(0.5, False, 1), (1.5, False, 2), (-2.5, True, 2)],
+    ("errors", "apart", "n_clusters"), [(0.5, False, 1), (1.5, False, 2), (-2.5, True, 2)]
 )
 def test_normals_have_to_beat_one_cluster_unless_clusters_lie_apart(errors, apart, n_clusters):
     gains = np.resize([1.0, -1.0], 400) + errors / 20.0  # their sum is 20 errors of size 20

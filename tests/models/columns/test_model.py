@@ -118,14 +118,8 @@ INFLATED = {
         100.0,
     ),
     "shares that end at 100": (np.minimum(np.round(80 + 15 * column(), 1), 100.0), None),
-    "fees of 0, of three kinds": (
-        np.exp(0.2 * column()) * one_of(0.0, 29.0, 190.0, 900.0),
-        0.0,
-    ),
-    "seats": (
-        np.maximum(np.round(one_of(1.0, 6.0, 45.0, 250.0) * (1 + 0.2 * column())), 1.0),
-        1.0,
-    ),
+    "fees of 0, of three kinds": (np.exp(0.2 * column()) * one_of(0.0, 29.0, 190.0, 900.0), 0.0),
+    "seats": (np.maximum(np.round(one_of(1.0, 6.0, 45.0, 250.0) * (1 + 0.2 * column())), 1.0), 1.0),
     "counts": (np.random.default_rng(1).negative_binomial(1, 0.2, N), None),
     "counts, half of them 0": (np.random.default_rng(1).poisson(6.0, N) * (np.arange(N) % 2), 0.0),
     "times, evenly spread": (np.arange(N) / 288, None),

@@ -104,9 +104,6 @@ def test_few_points_have_no_coordinates():
     assert diffusion_coordinates(rows(FEWEST_POINTS)).shape == (FEWEST_POINTS, MOST_COORDINATES)
 
 
-# --- slowest modes
-
-
 def walk(weights):
     """The symmetric matrix of a walk with such weights (m, m), and its stationary vector."""
     roots = np.sqrt(weights.sum(axis=1))

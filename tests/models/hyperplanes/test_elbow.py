@@ -12,8 +12,6 @@ from distsvc.models.hyperplanes.tree import elbow, valley
 
 SEEDS = st.integers(0, 2**32 - 1)
 
-# --- the elbow
-
 
 def falling(n, seed, power=3.0):
     """A convex curve, whose falls descend."""
@@ -105,9 +103,6 @@ def test_elbows_of_rising_curves(n):
 def test_any_curve_has_an_elbow(n, seed, rule):
     curve = np.random.default_rng(seed).integers(0, 5, n).astype(float)
     assert 1 <= elbow(curve, rule) <= n
-
-
-# --- valleys
 
 
 def normal(n, seed, centre=0.0):

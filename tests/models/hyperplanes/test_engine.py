@@ -5,11 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc.models.hyperplanes.engine import (
-    TreeEngine,
-    mean_shared_information,
-    share_alike,
-)
+from distsvc.models.hyperplanes.engine import TreeEngine, mean_shared_information, share_alike
 from distsvc.models.hyperplanes.tree import elbow
 from distsvc.models.rows import sampling
 from distsvc.models.rows.agreement import rand_indices

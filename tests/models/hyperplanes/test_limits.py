@@ -13,8 +13,6 @@ from tests.models.hyperplanes.hyperplane_rows import (
     one_cluster_is_fine,
 )
 
-# --- few rows, equal rows, missing directions
-
 
 @one_cluster_is_fine
 @few_leaves_are_fine
@@ -65,9 +63,6 @@ def test_fewer_leaves_than_wanted_clusters_give_a_warning():
     assert model.n_clusters_ == 2
     assert np.bincount(model.labels_).tolist() == [100, 100]
     assert len(model.notes_) == 1
-
-
-# --- what is refused
 
 
 @one_cluster_is_fine

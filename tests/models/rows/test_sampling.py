@@ -69,9 +69,6 @@ def test_the_lowest_keys_are_in_order(keys, n):
     assert [keys[p] for p in places] == sorted(keys)[:n]
 
 
-# --- the reservoir
-
-
 def numbered(low, high):
     return np.repeat(np.arange(low, high, dtype=np.float32)[:, None], 2, axis=1)
 
@@ -97,9 +94,6 @@ def test_a_reservoir_keeps_its_own_rows():
     found.add(X)
     X[:] = -1.0
     assert (found.rows >= 0.0).all()
-
-
-# --- seeds
 
 
 def test_a_whole_number_is_its_own_seed():

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from distsvc.models.rows.sentinels import (
-    USUAL_SENTINELS,
-    find_sentinels,
-    undone_log,
-)
+from distsvc.models.rows.sentinels import USUAL_SENTINELS, find_sentinels, undone_log
 
 N = 600
 NORMAL = np.random.default_rng(0).normal(50.0, 10.0, N)

@@ -85,7 +85,9 @@ def test_a_lineage_in_words_and_as_tables():
     html, text = rendered(report), page_text(report)
     assert "Ids continue those of the run r-0731 , published at out/2026-07-31 ." in text
     assert "Of 4 clusters, 2 continue, 1 split and 1 disappeared; clusters 4 and 5 are new." in text
-    assert "47.4 % of the 1,899 rows moved: the previous model puts them into another cluster" in text
+    assert (
+        "47.4 % of the 1,899 rows moved: the previous model puts them into another cluster" in text
+    )
     assert (
         "Rows now 0 split into 4 and 5 0.67 900 0 3 disappeared 0.00 0 0 4 new, out of 0 0.67 0 "
         "600 5 new, out of 0 0.33 0 300 1 continues 0.90 500 500 2 continues 0.90 499 499"

@@ -48,9 +48,6 @@ def told(caplog):
     return [(record.getMessage(), record.fields["checkpoint"]) for record in caplog.records]
 
 
-# --- one checkpoint
-
-
 @pytest.mark.usefixtures("always")
 def test_only_the_last_checkpoint_is_kept(run):
     for steps in (5, 12, 100):

@@ -9,12 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from distsvc.errors import (
-    InputNotFoundError,
-    JobFileError,
-    OutputPermissionError,
-    TemporaryError,
-)
+from distsvc.errors import InputNotFoundError, JobFileError, OutputPermissionError, TemporaryError
 from distsvc.storage.places import lease, remote
 from distsvc.storage.places import store as stores
 from distsvc.storage.places.arrays import write_content
@@ -222,9 +217,6 @@ def test_one_of_several_writers_wins(store, prefix, lost):
             assert won == [content(f"{prefix}/m{race}")]
 
 
-# --- what is published in a bucket
-
-
 def publish(url, mark):
     output = Output(url)
     with output.locked(digest_of(mark), True), work_of(output, digest_of(mark)) as work:
@@ -261,9 +253,6 @@ def test_a_run_published_without_the_lease_is_not_replaced(place):
         with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
             output.publish(write_run(output, name_of(work), "a"))
     assert place.current("manifest.json")[0] == b"{}"
-
-
-# --- who holds an output
 
 
 @pytest.fixture(params=[{"host": "elsewhere", "boot": "b"}, {"namespace": "another container"}])

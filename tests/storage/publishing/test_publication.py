@@ -264,9 +264,6 @@ def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
     check_tidy(out, "b")
 
 
-# --- who holds an output
-
-
 def refused(out, job="", overwrite=False):
     """Return the error of another thread that locks the output."""
     [error] = errors_of_lock(out, job, overwrite)

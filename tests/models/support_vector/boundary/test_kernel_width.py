@@ -27,9 +27,6 @@ def test_gamma_of_equal_rows_is_1():
     assert automatic_gamma(np.ones((1, 3))) == 1.0
 
 
-# --- the width of a density estimate
-
-
 @pytest.mark.parametrize("d", [1, 2, 5, 20])
 def test_a_density_estimates_kernel_is_bounded_by_the_fifth_neighbours(d):
     X = rows(d=d)

@@ -84,9 +84,6 @@ def test_weights_equal_those_of_the_pseudo_code(strategy):
     np.testing.assert_allclose(list(alpha.values()), descent.coefficients, rtol=1e-9, atol=1e-12)
 
 
-# --- what the default does in another way
-
-
 def fitted(X, seed=0, **given):
     return SupportVectorClustering.published(
         **{"gamma": 2.0, "C": 32.0, "random_state": seed} | given
