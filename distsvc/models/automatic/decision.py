@@ -177,6 +177,7 @@ class ViewDecision:
 
 def mixture_proposals(
     rows: MixtureRows,
+    values: MixtureRows,
     latent: np.ndarray,
     row_numbers: np.ndarray,
     n_clusters: int | None,
@@ -191,8 +192,9 @@ def mixture_proposals(
     clusters are left out; with `n_clusters`, only if others remain. Without `n_clusters`,
     partitions that halves of the rows do not find again are left out, too.
 
-    `rows` are draws, and `latent` (n, r) the same rows as continuous variables, for starts by
-    k-means. Random numbers follow from `row_numbers` (n,) int64, the rows' numbers in the table.
+    `rows` are draws, and `values` the same rows as they are labelled, which decide how large
+    clusters are. `latent` (n, r) are the same rows as continuous variables, for starts by k-means.
+    Random numbers follow from `row_numbers` (n,) int64, the rows' numbers in the table.
     ``make_rule(mixture, cluster, labels)`` returns a rule from the clusters (K,) of the mixture's
     components and the labels (n,) of the rows. One more mixture starts from the previous answer.
     """
@@ -200,6 +202,7 @@ def mixture_proposals(
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], n_clusters, n_jobs)
+    labelled = values.take(np.arange(m))
     uniforms = keyed_uniforms(row_numbers[:m], DRAWN)[:, None]
 
     def proposal(
@@ -213,13 +216,13 @@ def mixture_proposals(
         drawn = np.minimum(drawn, posterior.shape[1] - 1)
         return PartitionProposal(MIXTURE, posterior.argmax(axis=1), drawn, make)
 
-    proposals = [
-        proposal(mixture, cluster, posterior)
-        for mixture, cluster, posterior in _partitions(found, first)
-        if n_clusters in (None, posterior.shape[1])
-    ]
+    proposals, large = [], []
     least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
-    large = [each for each in proposals if np.bincount(each.labels).min() >= least]
+    for mixture, cluster, posterior in _partitions(found, first):
+        if n_clusters in (None, posterior.shape[1]):
+            proposals.append(proposal(mixture, cluster, posterior))
+            if _sizes(mixture, cluster, labelled).min() >= least:
+                large.append(proposals[-1])
     if large or n_clusters is None:
         proposals = large
     if n_clusters is None:
@@ -232,7 +235,7 @@ def mixture_proposals(
             each.found_again = found_again
         proposals = [each for each in proposals if each.found_again >= bound]
         if start is not None and len(np.unique(start.cluster)) > 1:
-            start, mixture, cluster, posterior = _continued(start, first, shape, least)
+            start, mixture, cluster, posterior = _continued(start, first, labelled, shape, least)
             proposals.append(proposal(mixture, cluster, posterior, start.mixture))
     one = proposal(found.best_of_each[0].mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
@@ -285,12 +288,25 @@ def _agreement_of_halves(
         return np.mean(map_threads(nearest, (0, 1), n_jobs), axis=0)
 
 
+def _sizes(mixture: NormalMixture, cluster: np.ndarray, rows: MixtureRows) -> np.ndarray:
+    """Return the numbers of rows (k,) with each label, for the clusters (K,) of components."""
+    labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
+    return np.bincount(labels, minlength=int(cluster.max()) + 1)
+
+
+def _by_cluster(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
+    """Return posteriors (n, k) of clusters from those (n, K) of their components."""
+    k = int(cluster.max()) + 1
+    return np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
+
+
 def _continued(
-    start: MixtureStart, rows: MixtureRows, shape: Shape, least: float
+    start: MixtureStart, rows: MixtureRows, values: MixtureRows, shape: Shape, least: float
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
     """Run EM from a start, and again without clusters of fewer than `least` rows, if any.
 
-    Returns the last start, the mixture, the clusters of its components, and the posteriors (n, k)
+    `values` are the same rows as they are labelled. Returns the last start, the mixture, the
+    clusters of its components, and the posteriors (n, k)
     of clusters.
     """
     prior = Prior.of(rows)
@@ -298,11 +314,10 @@ def _continued(
         before, cluster = start.mixture, start.cluster
         mixture = NormalMixture.from_posteriors(rows, start.posterior, prior, shape, before)
         mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, before)
-        found, k = mixture.posterior(rows), int(cluster.max()) + 1
-        sums = np.stack([found[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
-        stays = np.bincount(sums.argmax(axis=1), minlength=k) >= least
+        found = mixture.posterior(rows)
+        stays = _sizes(mixture, cluster, values) >= least
         if stays.all() or not stays.any():
-            return start, mixture, cluster, sums
+            return start, mixture, cluster, _by_cluster(found, cluster)
         kept = np.flatnonzero(stays[cluster])
         posterior = found[:, kept] + np.finfo(float).tiny
         posterior /= posterior.sum(axis=1, keepdims=True)
@@ -338,11 +353,8 @@ def _final_rule(
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
-    posterior = mixture.posterior(rows)
-    k = int(cluster.max()) + 1
-    shares = np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
-    labels = shares.argmax(axis=1)
-    number = ranks_by_size(np.bincount(labels, minlength=k)).astype(np.int64)
+    labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
+    number = ranks_by_size(np.bincount(labels, minlength=int(cluster.max()) + 1)).astype(np.int64)
     return make_rule(mixture, number[cluster], number[labels])
 
 

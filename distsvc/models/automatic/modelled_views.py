@@ -45,21 +45,31 @@ class ModelledRows:
     columns: ColumnModel
     row_numbers: np.ndarray  # (m,) int64
     mixed: MixtureRows  # draws of the numbers, and levels of the categories
+    values: MixtureRows  # the same rows as they are labelled: middles of cells
+    latent: np.ndarray  # (m, r) float64: latent variables of these values
     scales: tuple[ScaledNumbers, ...]  # as mapped and, unless components, as stored; without gaps
     cells: NumberCells | None = None  # None if no number is rounded
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
-        drawn, numbers = columns.prepared(X, rows), columns.layout.numbers
-        mixed = columns.layout.mixed(drawn)
-        draws, present = drawn[:, numbers], ~np.isnan(mixed.X)
-        middles = np.where(present, columns.prepared(X)[:, numbers], draws)
+        drawn, labelled, layout = columns.prepared(X, rows), columns.prepared(X), columns.layout
+        mixed, values = layout.mixed(drawn), layout.mixed(labelled)
+        latent, draws = labelled[:, layout.latent], drawn[:, layout.numbers]
+        middles = np.where(np.isnan(mixed.X), draws, labelled[:, layout.numbers])
         mapped = ScaledNumbers(draws, middles)
         if columns.axes is not None:  # components are not stored
-            return cls(columns, rows, mixed, (mapped,))
+            return cls(columns, rows, mixed, values, latent, (mapped,))
         scales = mapped, _as_stored(mapped, *columns.stored(X, rows))
         cells = NumberCells(*columns.cells(X, rows))
-        return cls(columns, rows, mixed, scales, cells if (cells.indices >= 0).any() else None)
+        return cls(
+            columns,
+            rows,
+            mixed,
+            values,
+            latent,
+            scales,
+            cells if (cells.indices >= 0).any() else None,
+        )
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
         """Return the first m rows in the form that populations are fitted to."""
@@ -106,6 +116,9 @@ class ModelledViews(Views):
     ):
         super().__init__(pilot, leading_directions(pilot), graph, nu)
         self.rows, self.origin, self.before = rows, origin, before
+        if nu is not None:
+            centred = rows.latent - origin[rows.columns.layout.latent]
+            self.values = centred.astype(np.float32)
         self._mixtures: dict[int | None, Mixtures] = {}
         self.compared = rows.populations(min(len(pilot), DECISION_ROWS), graph.n_jobs)
 
@@ -140,6 +153,7 @@ class ModelledViews(Views):
                 start = before.start(first, self.rows.columns)
             found = mixture_proposals(
                 self.rows.mixed,
+                self.rows.values,
                 self.pilot,
                 self.rows.row_numbers,
                 n_clusters,

@@ -46,6 +46,9 @@ class Views:
         self, pilot: np.ndarray, components: np.ndarray, graph: GraphEngine, nu: float | None
     ):
         self.pilot, self.components, self.graph, self.nu = pilot, components, graph, nu
+        self.values: np.ndarray | None = (
+            None  # (m, d) float32: pilot as labelled, if not as learned
+        )
 
     @property
     def has_graph(self) -> bool:
@@ -54,7 +57,10 @@ class Views:
     def scored(self, labels: np.ndarray) -> dict[str, Any]:
         """Fit outlier scores to the first m pilot rows with labels (m,); return `Scored` fields."""
         first = project(self.pilot[: len(labels)], self.components)
-        score = NeighbourScore.of(first, labels[: len(first)], self.nu)
+        values = self.values
+        if values is not None:
+            values = project(values[: len(first)], self.components)
+        score = NeighbourScore.of(first, labels[: len(first)], self.nu, values)
         return Scored.fields_of(self.components, score)
 
     def graph_labels(self, found: LevelSets) -> np.ndarray:

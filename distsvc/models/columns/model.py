@@ -203,9 +203,12 @@ class NumberColumn:
     def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
         """Whether the maps describe the distinct values (u,) of other rows, with counts (u,).
 
-        `given` is the column's kind and scale from the job file.
+        `given` is the column's kind and scale from the job file. A zero-inflated column needs
+        other values than its spike.
         """
         rest = ~self._at_spike(distinct)
+        if not rest.any():
+            return False
         return self.map.describes(distinct, counts, given) and (
             self.amounts is None or self.amounts.describes(distinct[rest], counts[rest], given)
         )

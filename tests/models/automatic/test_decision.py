@@ -76,7 +76,9 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows, make_rule = engine.modelled, engine.views._mixture_rule
-    mixtures = mixture_proposals(rows.mixed, engine.pilot, rows.row_numbers, 5, 1, make_rule)
+    mixtures = mixture_proposals(
+        rows.mixed, rows.values, engine.pilot, rows.row_numbers, 5, 1, make_rule
+    )
     populations = rows.populations(N, 1)
     assert decided_on(populations, mixtures, [tree], 5).best.n_clusters == 5
     assert decided_on(populations, mixtures, [tree]).best.n_clusters == 3
@@ -103,7 +105,9 @@ def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
     X = np.round(curve + random.normal(0, 0.2, (1000, 4)), 2)
     engine = fitted(X)._engine
     rows, numbers = engine.modelled.mixed, engine.modelled.row_numbers
-    found = mixture_proposals(rows, engine.pilot, numbers, None, 1, engine.views._mixture_rule)
+    found = mixture_proposals(
+        rows, rows, engine.pilot, numbers, None, 1, engine.views._mixture_rule
+    )
     labels = [each.labels for each in found.proposals]
     shape = search(rows, engine.pilot).best.mixture.shape
     again = _agreement_of_halves(labels, rows, engine.pilot, numbers, shape, 1)
@@ -348,8 +352,9 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
     start = MixtureStart(np.eye(2)[before[order]], np.arange(2))
     found = mixture_proposals(
-        rows.mixed, engine.pilot, rows.row_numbers, None, 1, engine.views._mixture_rule, start
-    )
+        rows.mixed, rows.values, engine.pilot, rows.row_numbers, None, 1,
+        engine.views._mixture_rule, start,
+    )  # fmt: skip
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9
 
@@ -450,7 +455,7 @@ def test_a_cluster_that_is_gone_tonight_does_not_go_on():
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     before = np.repeat([0, 1, 2], [3, 447, 450])
     start = MixtureStart(np.eye(3)[before], np.arange(3))
-    _, mixture, cluster, posterior = _continued(start, rows, "diagonal", least=9)
+    _, mixture, cluster, posterior = _continued(start, rows, rows, "diagonal", least=9)
     assert mixture.n_components == posterior.shape[1] == 2
     assert cluster.tolist() == [0, 1]
     assert adjusted_rand_score(posterior.argmax(axis=1), np.repeat([0, 1], 450)) == 1.0
@@ -461,11 +466,11 @@ def test_the_mixture_of_the_run_before_counts_as_as_many_rows_again():
     X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     posterior = np.eye(2)[np.repeat([0, 1], 450)]
-    alone = _continued(MixtureStart(posterior, np.arange(2)), rows, "diagonal", least=9)[1]
+    alone = _continued(MixtureStart(posterior, np.arange(2)), rows, rows, "diagonal", least=9)[1]
     before = replace(alone, means=alone.means + 1.0)
     for kept in (before, replace(before, weights=np.array([0.5, 0.0]))):  # one was empty
         start = MixtureStart(posterior, np.arange(2), kept)
-        after = _continued(start, rows, "diagonal", least=9)[1]
+        after = _continued(start, rows, rows, "diagonal", least=9)[1]
         moved = after.means - alone.means
         assert moved[0] == pytest.approx(0.5, abs=0.01)
         assert moved[1] == pytest.approx(0.5 if kept is before else 0.0, abs=0.01)

@@ -287,3 +287,10 @@ def test_points_of_many_rows_stay_apart_among_noise(noise):
     X[stray] = random.uniform(-8.0, 8.0, (stray.sum(), 2))
     labels = quietly(AutoClustering(random_state=0), X).labels_
     assert len({tuple(np.unique(labels[~stray & (g == k)])) for k in range(3)}) == 3
+
+
+def test_nu_is_the_share_outside_in_a_table_of_rounded_values():
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.poisson(1.0, (2000, 4)), np.round(random.normal(size=(2000, 2)))])
+    model = quietly(AutoClustering(nu=0.1, random_state=0), X)
+    assert (model.decision_function(X) < 0.0).mean() == pytest.approx(0.1, abs=0.02)

@@ -93,6 +93,13 @@ def test_a_flag_is_a_normal_variable_with_a_threshold():
     assert drawn[X[:, 0] == 1].min() > drawn[X[:, 0] == 0].max()
 
 
+def test_a_zero_inflated_column_needs_amounts():
+    amounts = np.where(np.arange(N) % 3 == 0, 0.0, np.round(np.exp(4 + 0.7 * column()), 2))
+    found = model_of(amounts, column())[1].columns[0]
+    assert found.kind == "zero-inflated"
+    assert not found.describes(np.zeros(1), np.array([N]), GivenColumn())
+
+
 def test_zeros_are_a_flag_and_an_amount_that_is_missing():
     random = np.random.default_rng(0)
     amounts = np.where(random.random(N) < 0.4, 0.0, np.round(np.exp(3 + random.normal(size=N)), 2))

@@ -35,10 +35,17 @@ class NeighbourScore:
     unit: float  # standard deviation of nearness in a cluster, the unit of scores
 
     @classmethod
-    def of(cls, view: np.ndarray, labels: np.ndarray, nu: float | None) -> NeighbourScore:
+    def of(
+        cls,
+        view: np.ndarray,
+        labels: np.ndarray,
+        nu: float | None,
+        values: np.ndarray | None = None,
+    ) -> NeighbourScore:
         """Return the score from pilot rows (m, q) float32 along the components, and their labels.
 
-        With `nu`, the limit is set so that this share of the pilot is outside.
+        With `nu`, the limit is set so that this share of the pilot is outside. `values` (m, q) are
+        the pilot rows as they are labelled, if they are learned from otherwise, as draws.
         """
         n_points = max(min(len(view), POINTS), SCORE_NEIGHBOURS + 1)
         points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
@@ -53,6 +60,7 @@ class NeighbourScore:
             limit = _limit(sizes, middles, units)
             inside = near >= limit
         if nu is not None:
+            near = near if values is None else cls(points, least, 0.0, 1.0).unrounded(values)
             limit = float(np.quantile(near, nu, method="lower"))
         return cls(points, least, limit, float(np.median(units)))
 
