@@ -207,12 +207,24 @@ class Request:
         """Return True if this run is published and not repeated; else the output must be free."""
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
-        again = overwrite and fresh
+        # A previous run that was replaced may have the same model, but other labels.
+        again = overwrite and (fresh or self._previous_was_replaced())
         if not again and output.holds(digest) and output.holds(digest, self.inputs):
             output.mend()
             return True
         output.check_free(digest, overwrite)
         return False
+
+    def _previous_was_replaced(self) -> bool:
+        """Return True if the published run continues another run than this request.
+
+        If an output is its own previous run, that is no reason to repeat the run.
+        """
+        manifest = self.output.manifest()
+        before = manifest.previous if manifest else None
+        if before is None or self.continued is None or self.alternative:
+            return False
+        return before.run_id != self.continued.run_id
 
     def open_table(self, staging: str | Path, features: tuple[Feature, ...] = ()) -> Table:
         """Open the job's table, with the `features` of the previous model if it labels rows."""

@@ -95,6 +95,17 @@ def test_a_changed_job_repeats_nights_only_with_completed(job_file):
     assert after[2].previous.run_id == after[1].run_id
 
 
+def test_completed_repeats_a_night_whose_previous_run_was_replaced_by_an_equal_model(job_file):
+    nights(job_file)
+    table = job_file.parent / f"data/{DAYS[1]}.parquet"
+    table.write_bytes(table.read_bytes())  # a new time, the same rows
+    found = nights(job_file, first=DAYS[1], reprocess="completed")
+    assert [night.state for night in found] == ["published"] * 2
+    after = [manifest(job_file, day) for day in DAYS[:3]]
+    assert after[2].previous.run_id == after[1].run_id
+    assert [night.state for night in nights(job_file, reprocess="completed")] == ["kept"] * 3
+
+
 def test_a_held_night_ends_the_backfill_and_prints_the_next_commands(job_file, tmp_path):
     many = np.tile(np.arange(5.0), (2, 200)).T + np.random.default_rng(1).normal(0, 0.01, (1000, 2))
     write_table(tmp_path / f"data/{DAYS[1]}.parquet", many)
