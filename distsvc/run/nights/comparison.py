@@ -376,6 +376,13 @@ def write_moves(
             write_whole(path, write)
     progress.event("moves", column=name, file=MOVES_FILE, **moves)
     n_both = moves["moved"] + n_unmoved
+    checks = previous.manifest.checks
+    had_common = any(one.name == "max_ids_moved" and one.found is not None for one in checks)
+    if not n_both and moves["gone"] and had_common:
+        notes.append(
+            f"no id in {name!r} is in the previous run, at {previous.path}, which shares ids with "
+            "the run before it: are they written otherwise?"
+        )
     return (moves["moved"] / n_both if n_both else None), notes
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from distsvc.errors import times_in_words
+from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.config import Job
 from distsvc.models.columns.described import ColumnDescription, described
+from distsvc.models.nights.drift import MIN_UNIT_FACTOR
 from distsvc.models.rules.profiles import leanings, ranks
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart
@@ -240,6 +243,10 @@ def _beyond_chance(share: float, n: int, k: int) -> float:
     return round(min(1.0, max(0.0, 1.0 - (1.0 - share) * (n - 1) / (n - k))), 4)
 
 
+SAME_FACTOR = 0.05
+"""Maximum difference between the logarithms (base 10) of two factors that count as one."""
+
+
 @dataclass(frozen=True)
 class SeparatingColumn:
     """A column that alone separates pairs of clusters."""
@@ -248,7 +255,8 @@ class SeparatingColumn:
     pairs: list[tuple[int, int]]  # ids of the clusters
     separates_all: bool = False  # `pairs` has every pair of clusters
     is_removable: bool = False  # it is the only flag or category among such columns
-    may_be_code: bool = False  # all values are whole numbers
+    may_be_code: bool = False  # the column could be read as a category
+    factor: float | None = None  # common ratio of the pairs' medians that a unit may explain
 
     @property
     def clause(self) -> str:
@@ -267,6 +275,9 @@ class SeparatingColumn:
         # A gap between numbers is evidence of clusters, and so may be several categories together.
         if self.is_removable:
             return f"{note}. To ignore it: {shlex.join(['--exclude', self.column])}"
+        if self.factor is not None:
+            times = times_in_words(self.factor)
+            return f"{note}: values are {times} the other's. Have some rows another unit?"
         if self.may_be_code:
             kind = shlex.join(["--set", f"columns.{self.column}=category"])
             return f"{note}. If its values are codes without an order: {kind}"
@@ -274,9 +285,16 @@ class SeparatingColumn:
 
 
 def separating_columns(
-    rows: PilotRows, features: Sequence[Feature], ids: np.ndarray, preparation: Preparation
+    rows: PilotRows,
+    features: Sequence[Feature],
+    ids: np.ndarray,
+    preparation: Preparation,
+    integers: Collection[str] = (),
 ) -> list[SeparatingColumn]:
-    """Return the columns that alone separate clusters of the pilot; `ids` (k,) are their ids."""
+    """Return the columns that alone separate clusters of the pilot; `ids` (k,) are their ids.
+
+    Columns of `integers` could be read as categories.
+    """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:
         latent = preparation.columns.layout.latent
@@ -305,15 +323,36 @@ def separating_columns(
             named = [(int(ids[clusters[a]]), int(ids[clusters[b]])) for a, b in pairs]
             k = len(numbers)
             all_pairs = 2 * len(pairs) == k * (k - 1)
-            x = rows.raw[:, own]
-            are_whole = bool(((x == np.round(x)) | np.isnan(x)).all())
-            may_be_code = isinstance(feature, Numeric) and usual is None and are_whole
-            found.append(
-                SeparatingColumn(feature.column, named, all_pairs, usual is not None, may_be_code)
-            )
+            one = SeparatingColumn(feature.column, named, all_pairs, usual is not None)
+            if usual is None:
+                x = rows.raw[:, own.start]
+                medians = [np.nanmedian(x[rows.labels == c]) for c in clusters]
+                one = replace(
+                    one,
+                    may_be_code=feature.column in integers and len(np.unique(x)) <= MOST_LEVELS,
+                    factor=_common_factor([(medians[a], medians[b]) for a, b in pairs]),
+                )
+            found.append(one)
     if sum(one.is_removable for one in found) > 1:
         found = [replace(one, is_removable=False) for one in found]
     return found
+
+
+def _common_factor(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Return the common ratio of pairs of positive medians, None if another unit is not likely.
+
+    Several pairs need a ratio of 5 or more, a single pair needs a power of ten.
+    """
+    low, high = np.sort(pairs, axis=1).T
+    if low.min() <= 0.0:
+        return None
+    logs = np.log10(high / low)
+    factor = float(np.median(logs))
+    if np.abs(logs - factor).max() > SAME_FACTOR or factor < np.log10(MIN_UNIT_FACTOR):
+        return None
+    if len(logs) == 1 and abs(factor - round(factor)) > SAME_FACTOR:
+        return None
+    return float(10.0**factor)
 
 
 def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndarray:

@@ -170,7 +170,13 @@ def make_report(
     clustered = rule.words.has_clusters
     table, preparation = run.plan.table, Preparation.read(run)
     features, outliers = table.features, int(counts.sizes[:, 1].sum())
-    separating = separating_columns(rows, features, labeller.ids, preparation) if clustered else []
+    separating = []
+    if clustered:
+        # A run that continues another one can't read a column as another kind.
+        kinds = zip(table.features, table.types, strict=True)
+        integers = {one.column for one, kind in kinds if "int" in kind}
+        integers = set() if job.continuity.previous else integers
+        separating = separating_columns(rows, features, labeller.ids, preparation, integers)
     parts = explanation_parts(run, job, rows, labelled)
     if command and job.as_written and "--run-date" not in command:
         command = f"{command} --run-date {job.job.run_date}"

@@ -194,7 +194,7 @@ def test_default_checks_of_a_job_with_a_previous_run():
     parts = {part.name: part for part in run_checks(none, found, guarded=True)}
     assert {name: part.state for name, part in parts.items()} == {
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
-        "max_drift": "failed", "same_units": "passed",
+        "max_ids_moved": "warned", "max_drift": "failed", "same_units": "passed",
     }  # fmt: skip
     hint = "; this check is on by default, [checks] max_drift = false turns it off"
     assert parts["max_drift"].words.endswith(hint)

@@ -94,6 +94,19 @@ def test_ids_that_became_text_are_a_warning(tmp_path):
     assert not any("ids in 'customer'" in note for note in again.warnings)
 
 
+def test_ids_that_are_all_new_are_a_warning_if_earlier_nights_shared_ids(tmp_path):
+    shop = Shop(tmp_path)
+    for seed, date in enumerate([FIRST, SECOND, THIRD]):
+        ids = customers(600, 9000 if date == THIRD else 0)
+        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
+    given = {"input": {"id": "customer"}, "checks": {"max_drift": False}}
+    first, second, third = (shop.run(date, **given) for date in (FIRST, SECOND, THIRD))
+    state = {check.name: check.state for check in second.checks}["max_ids_moved"]
+    assert state == "warned"  # rows are in another order each night
+    assert not any("no id in" in note for note in [*first.warnings, *second.warnings])
+    assert any(note.startswith("no id in 'customer' is in the prev") for note in third.warnings)
+
+
 def test_nothing_without_ids_in_both_nights(tmp_path):
     shop = Shop(tmp_path)
     for seed, date in enumerate([FIRST, SECOND, THIRD]):

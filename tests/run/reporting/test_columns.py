@@ -186,10 +186,12 @@ def planted_flag():
     return y, flag, 6.0 * y + random.normal(size=N_FLAGS), random.normal(size=N_FLAGS)
 
 
-def found(pilot, features, ids):
+def found(pilot, features, ids, integers=()):
     d = pilot.X.shape[1]
     scaling = Scaling(np.zeros(d), np.ones(d), np.zeros(d), "none")
-    return separating_columns(pilot, features, ids, Preparation(scaling, np.zeros(d), True))
+    return separating_columns(
+        pilot, features, ids, Preparation(scaling, np.zeros(d), True), integers
+    )
 
 
 def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_separates(planted_flag):
@@ -239,7 +241,9 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
     y, flag, x, noise = planted_flag
     region = np.where(flag, 1, 8) + np.arange(N_FLAGS) % 3
     more = 6.0 * y + np.random.default_rng(1).normal(size=N_FLAGS)
-    (one,) = found(*rows(2 * y + flag, x=x, region=region, noise=noise, more=more))
+    table = rows(2 * y + flag, x=x, region=region, noise=noise, more=more)
+    assert found(*table)[0].note.endswith("differ only in region")  # stored as double
+    (one,) = found(*table, integers=["region"])
     assert one.clause == "3 pairs of clusters differ only in region"
     assert one.note == (
         "3 pairs of clusters differ only in region. If its values are codes without an order: "
@@ -249,6 +253,12 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
     (one,) = found(*rows(flag.astype(int), x=x, amount=amount, noise=noise, more=noise**3))
     assert one.clause == "they differ only in amount"
     assert one.note == "The clusters differ only in amount"
+    price = np.exp(0.1 * noise) * np.where(flag, 1.0, 100.0)
+    (one,) = found(*rows(flag.astype(int), x=x, price=price, noise=noise, more=noise**3))
+    assert one.note == (
+        "The clusters differ only in price: values are about 100 times the other's. Have some "
+        "rows another unit?"
+    )
 
 
 def test_numbers_need_several_features_and_separate_ranges(planted_flag):
