@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.models.columns.maps import AS_FOUND, ON_GRID, GivenColumn, NumberMap
 from distsvc.models.columns.model import (
     ZERO_INFLATED,
@@ -99,3 +100,8 @@ def _step_words(step: str, unit: str) -> str:
             count = seconds / length
             return name if count == 1 else f"{count:,.0f} {name.split()[1]}s"
     return f"{seconds:g} seconds"
+
+
+def may_be_levels(x: np.ndarray) -> bool:
+    """Return True if a category of the values x (n,) would have at most `MOST_LEVELS` levels."""
+    return len(np.unique(x[~np.isnan(x)])) <= MOST_LEVELS

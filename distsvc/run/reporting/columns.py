@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from distsvc.errors import times_in_words
-from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.config import Job
-from distsvc.models.columns.described import ColumnDescription, described
+from distsvc.models.columns.described import ColumnDescription, described, may_be_levels
 from distsvc.models.nights.drift import MIN_UNIT_FACTOR
 from distsvc.models.rules.profiles import leanings, ranks
 from distsvc.report.content.limits import PAGE_LIMITS
@@ -329,7 +328,7 @@ def separating_columns(
                 medians = [np.nanmedian(x[rows.labels == c]) for c in clusters]
                 one = replace(
                     one,
-                    may_be_code=feature.column in integers and len(np.unique(x)) <= MOST_LEVELS,
+                    may_be_code=feature.column in integers and may_be_levels(x),
                     factor=_common_factor([(medians[a], medians[b]) for a, b in pairs]),
                 )
             found.append(one)
