@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import errno
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -290,12 +291,14 @@ def status(output_path: str, as_json: bool) -> None:
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
     """Publish a candidate at OUT that a check held back."""
     with failing_cleanly():
-        from distsvc.published.republish import publish_held
+        from distsvc.published.republish import continues_gone, publish_held
 
         manifest = publish_held(output_path, run_id)
+        gone = continues_gone(manifest)
     say(
         f"run {run_id} is published: {manifest.rows:,} rows",
         *(f"warning: {check.words}" for check in manifest.failed),
+        *([f"warning: {gone}"] if gone else []),
         f"{output_path.rstrip('/')}/report.html",
         as_json=as_json and manifest.dumped(),
     )
@@ -327,6 +330,8 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     lines += [f"{output_path.rstrip('/')}/report.html"]
     if withdraw:
         lines = [f"{run} is withdrawn: nothing is published"]
+        own = os.path.abspath(output_path)
+        later = [one for one in later if one.address != own]  # not an output that continues itself
         if later:
             days = f"--from {later[0].date} --to {later[-1].date}"
             nights = ", ".join(

@@ -76,6 +76,20 @@ def publish_held(path: str, run_id: str) -> Manifest:
             return output.publish(changed.model_copy(update=override), again=True)
 
 
+def continues_gone(manifest: Manifest) -> str:
+    """Return a warning if the run that a run continues is no longer published, else empty."""
+    before = manifest.previous
+    if before is None:
+        return ""
+    with suppress(DataError, JobFileError, InputNotFoundError, OSError):
+        if Output(before.path).run_id == before.run_id:
+            return ""
+    return (
+        f"it continues run {before.run_id}, which is no longer published at {before.path}: its "
+        "cluster ids may differ from those of other nights; to repeat it, run the night again"
+    )
+
+
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     """Return the page and the report of a candidate, with a warning if checks failed."""
     place = output.store

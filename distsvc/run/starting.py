@@ -212,7 +212,7 @@ class Request:
         if not again and output.holds(digest) and output.holds(digest, self.inputs):
             output.mend()
             return True
-        output.check_free(digest, overwrite)
+        output.check_free(digest, overwrite, is_night=bool(self.job.continuity.previous))
         return False
 
     def _previous_was_replaced(self) -> bool:

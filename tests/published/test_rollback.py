@@ -9,6 +9,7 @@ from distsvc.cli.main import main
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.published.republish import roll_back
 from distsvc.run.job import run_job
+from distsvc.run.reporting.files import rename_clusters
 from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import read_labels
@@ -39,6 +40,17 @@ def test_a_second_rollback_undoes_the_first(twice):
     said = CliRunner().invoke(main, ["rollback", out, "--json"])
     assert json.loads(said.stdout)["run_id"] == second
     assert read_labels(out).equals(labels)
+
+
+def test_after_a_rename_the_replaced_run_is_still_there(twice, tmp_path):
+    out, first, second = twice
+    model = MODELS["sampled"], {"preprocess": {"scale": "none"}}
+    for names, n in (({"0": "Families", "1": "Families", "9": "Nobody"}, 2), ({"0": "Few"}, 0)):
+        job = small_job(tmp_path / "t.parquet", model[0], names=names, **model[1])
+        found = rename_clusters(Output(out), job).warnings
+        assert len([one for one in found if one.startswith("names: ")]) == n
+    assert Output(out).run_id == second
+    assert roll_back(out).run_id == first
 
 
 def test_without_a_replaced_run_there_is_an_error(twice, tmp_path):

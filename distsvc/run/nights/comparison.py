@@ -103,8 +103,9 @@ def compare_and_check(
         )
     if labelled.ids is not None:
         notes += labelled.ids.notes(str(run.plan.table.id))
-    if previous is not None and previous.way_back and any(c.state == "failed" for c in checks):
-        notes.append(previous.way_back)
+    way_back = previous.way_back(job.output.path) if previous is not None else ""
+    if way_back and any(check.state == "failed" for check in checks):
+        notes.append(way_back)
     parameters = [job.model.parameters()]
     if previous is not None and job.model.mode != "refit":
         parameters.append(previous.model.parameters)

@@ -63,14 +63,18 @@ class Previous:
         """The features of the run's model."""
         return self.model.learned_from
 
-    @property
-    def way_back(self) -> str:
-        """Advice on withdrawing the run if it was published although checks failed, else empty."""
+    def way_back(self, output: str) -> str:
+        """Advice on withdrawing the run if it was published although checks failed, else empty.
+
+        If the run is published at `output`, the one that it replaced takes its place.
+        """
         if not self.manifest.override:
             return ""
+        is_own = store_of(output).address == self.address
         return (
             f"the run before, {self.path}, was published although checks failed; to undo that: "
-            f"distsvc rollback {self.path} --withdraw, then run this night again"
+            f"distsvc rollback {self.path}{'' if is_own else ' --withdraw'}, then run this night "
+            "again"
         )
 
     def named(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ import csv
 import datetime
 import io
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from distsvc.report.sections.names import cluster_names, column_names, renamed
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.columns import ROW_NAME, ExplainedParts, parts_place
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import OWN, PREVIOUS, Labeller
+from distsvc.run.labelling.labeller import OWN, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import FILES, write_model
@@ -129,8 +129,13 @@ def rename_clusters(output: Output, job: Job) -> Report:
     if report.names == job.names:
         return report
     with output.locked():
+        report = read_report(output)
+        lineage, labels = report.lineage, [cluster.label for cluster in report.clusters]
+        next_id = lineage.next_id if lineage else max(labels, default=-1) + 1
+        kept = [one for one in report.warnings if not one.startswith("names: ")]
         news = {"names": dict(job.names), "job_file": job_text(job)}
-        report = read_report(output).model_copy(update=news)
+        news["warnings"] = [*kept, *_odd_names(job.names, next_id)]
+        report = report.model_copy(update=news)
         output.revise(
             {
                 PAGE: page_of(report),
@@ -218,7 +223,12 @@ def make_report(
         score_histogram=_histogram(rule, labeller.score_edges, counts),
         warnings=list(
             dict.fromkeys(
-                [*run.plan.notes, *learned.warnings, *notes, *_unknown_names(job, labeller)]
+                [
+                    *run.plan.notes,
+                    *learned.warnings,
+                    *notes,
+                    *_odd_names(job.names, labeller.next_id),
+                ]
             )
         ),
         doubts=[
@@ -250,14 +260,17 @@ def make_report(
     return named.model_copy(update=more)
 
 
-def _unknown_names(job: Job, labeller: Labeller) -> Iterator[str]:
-    """Yield a warning for each name of the job whose cluster id was never given."""
-    for number, name in job.names.items():
-        if int(number) >= labeller.next_id:
+def _odd_names(names: Mapping[str, str], next_id: int) -> Iterator[str]:
+    """Yield a warning for each name of a cluster id that was never given, or of several ids."""
+    for number, name in names.items():
+        if int(number) >= next_id:
             yield (
                 f"names: no cluster has or had the id {number}, named {name!r}; ids go from 0 to "
-                f"{labeller.next_id - 1}"
+                f"{next_id - 1}"
             )
+        same = [one for one, other in names.items() if other == name]
+        if same[0] == number and len(same) > 1:
+            yield f"names: the ids {', '.join(same)} have one name, {name!r}"
 
 
 def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:

@@ -61,7 +61,7 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
     if output.run_id:
         stays = f"What was published in {shown} stays."
     goes_on = _continued_night(context.job.continuity.previous, previous)
-    back = previous.way_back if previous else ""
+    back = previous.way_back(output.shown) if previous else ""
     page = f"{shown.rstrip('/')}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}"
     error = CheckFailedError(
         f"run {run.attempt} is held back: {failed}. {goes_on}{stays} See {page}. If "

@@ -235,8 +235,11 @@ class Output:
         for number in itertools.count(2):
             yield Output(f"{self.shown.rstrip('/')}-{number}")
 
-    def check_free(self, job_sha256: str, overwrite: bool) -> None:
-        """Raise `JobFileError` if something else is published here, unless `overwrite`."""
+    def check_free(self, job_sha256: str, overwrite: bool, is_night: bool = False) -> None:
+        """Raise `JobFileError` if something else is published here, unless `overwrite`.
+
+        The error offers another output, except for a night: both would be read as that night.
+        """
         self._found = self._look()
         if overwrite:
             return
@@ -253,9 +256,10 @@ class Output:
             "from an input that has changed since" if same_job else "by a different configuration"
         )
         fresh = next(one.shown for one in self.siblings() if one.manifest() is None)
+        advice = "" if is_night else f"--out {fresh}, or "
         raise JobFileError(
             f"output.path {self.shown} was already published {what}; "
-            f"give --out {fresh}, or --overwrite to replace it"
+            f"give {advice}--overwrite to replace it"
         )
 
     def publish(self, manifest: Manifest, again: bool = False) -> Manifest:
@@ -433,6 +437,7 @@ class Output:
         """Replace the manifest, once its files are on disk; return it as written."""
         old, replaced = self._found, None
         before = old.manifest if old else None
+        is_revised = before is not None and before.run_id == manifest.run_id
         if old is not None and before is not None:
             # Named after its content, as a run killed before its swap left the same record.
             replaced = f"{REPLACED}/{hashlib.sha256(old.content).hexdigest()[:32]}.json"
@@ -456,7 +461,8 @@ class Output:
                 raise TemporaryError(what) from None
             raise
         self._found = _Found(content, manifest, mark)
-        self._forget_replaced(replaced)
+        if not is_revised:  # after a revision, the run before can still be published again
+            self._forget_replaced(replaced)
         return manifest
 
     def _folders(self) -> list[str]:

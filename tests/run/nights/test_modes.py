@@ -165,4 +165,4 @@ def test_an_output_that_continues_itself(shop, mode, monkeypatch):
     shop.table(SECOND, X[:500])
     result = invoked(shop, SECOND, monkeypatch=monkeypatch, **given)
     assert result.exit_code == 78
-    assert "published from an input that has changed since; give --out" in result.output
+    assert "published from an input that has changed since; give --overwrite" in result.output
