@@ -175,7 +175,8 @@ class Automatic(AlgorithmJob):
             if answer.levels is None:
                 return Parts(choice=choice)
             found = alone.parts(run, pilot) if alone else Parts()
-            levels = levels_part(answer.levels, engine.numbers(answer.levels))
+            numbers = engine.numbers(answer.levels)
+            levels = levels_part(answer.levels, numbers, has_chance=decision is None)
             return Parts(**found | {"levels": levels}, choice=choice)
 
         return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)

@@ -216,8 +216,13 @@ def trees_of(results: Iterable[Result]) -> list[Grown]:
     return [(LevelTree(gamma=one.facts["gamma"], **one.arrays), of_one) for one, of_one in sums]
 
 
-def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPart:
-    """Return the page's part about a vote; `numbers` (k,) are its labels, -1 without rows."""
+def levels_part(
+    found: LevelSets, numbers: np.ndarray | None = None, has_chance: bool = True
+) -> LevelsPart:
+    """Return the page's part about a vote; `numbers` (k,) are its labels, -1 without rows.
+
+    `has_chance` is False if another decision follows, which states the chance of its answer.
+    """
     if numbers is None:
         numbers = np.arange(found.answer.n_clusters)
     answer = found.answer
@@ -247,7 +252,7 @@ def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPa
             )
             for name, other in found.answers.items()
         ],
-        why=_why(found),
+        why=[*_why(found), *(_chance(found) if has_chance else ())],
         doubts=found.doubts(),
     )
 
@@ -330,7 +335,7 @@ def _why(found: LevelSets) -> list[str]:
     text = [f"{n_models} models were trained that differ in {differ}."] if n_models > 1 else []
     if answer.n_clusters == 1:
         none = "No split of any of them is clear enough to be kept: one cluster."
-        return [*text, none, *_chance(found)]
+        return [*text, none]
     if n_models > 1:
         which = f"gamma {chosen.gamma:.3g}"
         which += f" on {chosen.n_components} components" if len(spaces) > 1 else ""
@@ -346,7 +351,7 @@ def _why(found: LevelSets) -> list[str]:
     weakest += "; below 2 it may be chance."
     if rest.size:
         weakest += f" The clearest split that was not used is {scale * rest.max():.1f} deep."
-    return [*text, weakest, *_chance(found)]
+    return [*text, weakest]
 
 
 def _chance(found: LevelSets) -> list[str]:

@@ -103,7 +103,7 @@ def clusters_file(report: Report, night: str) -> bytes:
     columns = {
         "night": pa.array([datetime.date.fromisoformat(night)] * len(rows), pa.date32()),
         "cluster": pa.array([row.label for row in rows], pa.int32()),
-        "name": pa.array([names.get(row.label) for row in rows], pa.string()),
+        "name": pa.array([names.get(row.label) or None for row in rows], pa.string()),
         "rows": pa.array([row.rows for row in rows], pa.int64()),
     }
     return parquet_bytes(pa.table(columns))
