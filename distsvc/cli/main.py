@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import errno
 import json
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -324,23 +323,23 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
         if withdraw:
             manifest, later = republish.withdraw(output_path)
         else:
-            manifest = republish.roll_back(output_path)
+            manifest, later = republish.roll_back(output_path)
     run = f"run {manifest.run_id} of {manifest.run_date}"
     lines = [f"{run} is published again: {manifest.rows:,} rows"]
     lines += [f"{output_path.rstrip('/')}/report.html"]
     if withdraw:
         lines = [f"{run} is withdrawn: nothing is published"]
-        own = os.path.abspath(output_path)
-        later = [one for one in later if one.address != own]  # not an output that continues itself
-        if later:
-            days = f"--from {later[0].date} --to {later[-1].date}"
-            nights = ", ".join(
-                f"{one.date} ({one.address}{', held back' * one.is_held})" for one in later
-            )
-            lines += [
-                f"warning: these nights continue it: {nights}",
-                f"to repeat them: distsvc backfill JOB.toml {days} --reprocess completed",
-            ]
+    if later:
+        days = f"--from {later[0].date} --to {later[-1].date}"
+        nights = ", ".join(
+            f"{one.date} ({one.address}{', held back' * one.is_held})" for one in later
+        )
+        before = "it" if withdraw else "the run that was published until now"
+        lines += [
+            f"warning: these nights continue {before}: {nights}",
+            f"to repeat them: distsvc backfill JOB.toml {days} --reprocess completed",
+        ]
+    if withdraw:
         lines += [f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}"]
     say(*lines, as_json=as_json and manifest.dumped())
 

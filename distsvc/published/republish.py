@@ -128,8 +128,10 @@ def _candidate(output: Output, run_id: str) -> Manifest:
     return held[run_id]
 
 
-def roll_back(path: str) -> Manifest:
+def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish the replaced run of an output again; return its manifest.
+
+    Also returns the nights that continue the run whose place it takes, the oldest first.
 
     The files of a replaced run stay until another run is published, or ``distsvc gc`` removes them.
     So a second call undoes the first. Candidates of the output are dropped. `InputNotFoundError` if
@@ -143,7 +145,8 @@ def roll_back(path: str) -> Manifest:
         for file in replaced.files:
             checked(output.store, file)
         output.check_free(replaced.job_sha256, overwrite=True)
-        return output.publish(replaced, again=True)
+        later = _later_nights(output, read_manifest(output.store))
+        return output.publish(replaced, again=True), later
 
 
 def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
@@ -159,15 +162,21 @@ def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
         raise InputNotFoundError(f"no run is published at {output.shown}")
     with output.locked():
         manifest = read_manifest(output.store)
-        later = []
-        for address, run_id, one in successors(output.store.address, manifest):
-            with suppress(DataError, InputNotFoundError, JobFileError, OSError):  # unreadable
-                other = Output(address)
-                is_held = run_id in waiting_at(other)
-                if is_held or other.run_id == run_id:
-                    later.append(LaterNight(one.run_date, address, is_held))
+        later = _later_nights(output, manifest)
         output.withdraw(manifest)
     return manifest, later
+
+
+def _later_nights(output: Output, manifest: Manifest) -> list[LaterNight]:
+    """Return the nights whose run or candidate continues the published run of an output."""
+    later = []
+    for address, run_id, one in successors(output.store.address, manifest):
+        with suppress(DataError, InputNotFoundError, JobFileError, OSError):  # unreadable
+            other = Output(address)
+            is_held = run_id in waiting_at(other)
+            if other.store.address != output.store.address and (is_held or other.run_id == run_id):
+                later.append(LaterNight(one.run_date, address, is_held))
+    return later
 
 
 def _replaced(output: Output) -> Manifest:

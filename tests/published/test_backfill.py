@@ -14,7 +14,7 @@ from distsvc.errors import CheckFailedError, DataError, DistsvcError, JobFileErr
 from distsvc.job.file import load_job
 from distsvc.published import backfill as backfills
 from distsvc.published.backfill import backfill, publish_commands
-from distsvc.published.republish import withdraw
+from distsvc.published.republish import roll_back, withdraw
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Display, Start
 from distsvc.storage.places.arrays import sealed
@@ -104,6 +104,8 @@ def test_completed_repeats_a_night_whose_previous_run_was_replaced_by_an_equal_m
     after = [manifest(job_file, day) for day in DAYS[:3]]
     assert after[2].previous.run_id == after[1].run_id
     assert [night.state for night in nights(job_file, reprocess="completed")] == ["kept"] * 3
+    _, later = roll_back(str(job_file.parent / "out" / DAYS[1]))
+    assert [night.date for night in later] == [DAYS[2]]
 
 
 def test_a_held_night_ends_the_backfill_and_prints_the_next_commands(job_file, tmp_path):

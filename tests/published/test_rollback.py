@@ -50,7 +50,7 @@ def test_after_a_rename_the_replaced_run_is_still_there(twice, tmp_path):
         found = rename_clusters(Output(out), job).warnings
         assert len([one for one in found if one.startswith("names: ")]) == n
     assert Output(out).run_id == second
-    assert roll_back(out).run_id == first
+    assert roll_back(out)[0].run_id == first
 
 
 def test_without_a_replaced_run_there_is_an_error(twice, tmp_path):
