@@ -44,8 +44,6 @@ def documents(name) -> list[dict]:
     return list(yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text()))
 
 
-# --- Kubernetes
-
 [CRON] = documents("cronjob.yaml")
 JOB = CRON["spec"]["jobTemplate"]["spec"]
 POD = JOB["template"]["spec"]
@@ -91,9 +89,6 @@ def test_a_backfill_is_a_job_like_a_night():
     assert used(arguments) <= options(main.commands["backfill"])
     dates = [arguments[arguments.index(name) + 1] for name in ("--from", "--to")]
     assert sorted(map(datetime.fromisoformat, dates)) == [*map(datetime.fromisoformat, dates)]
-
-
-# --- scripts, with a distsvc that only ends
 
 
 @pytest.fixture
@@ -171,9 +166,6 @@ def test_the_options_of_the_slurm_script_exist():
         assert used(line.split()) <= options(command)
     assert "#SBATCH --requeue" in SLURM
     subprocess.run(["bash", "-n", DEPLOY / "slurm.sh"], check=True)
-
-
-# --- Airflow and Dagster
 
 
 def constants(name) -> dict[str, object]:

@@ -55,9 +55,6 @@ def for_estimator(constraint, value) -> bool:
     return True
 
 
-# --- the table
-
-
 def test_the_table_has_every_algorithm():
     assert list(PARAMETERS) == [*ESTIMATORS, *COMPOSED]
     assert set(JOINT_RULES) <= set(PARAMETERS)
@@ -104,8 +101,6 @@ def test_job_and_estimator_allow_the_same_values(algorithm, name):
     for value in values:
         assert in_job(constraint, value) == for_estimator(constraint, value), value
 
-
-# --- constraints
 
 ONE_OR_MORE = "be a whole number of at least 1"
 POSITIVE_NUMBER, NO_NEGATIVE = "be a positive number", "be a number of at least 0"
@@ -155,9 +150,6 @@ def test_parameters_for_tables_in_memory_only():
     names = choice("a", in_memory=("b",))
     assert in_job(names, "a")
     assert not in_job(names, "b")
-
-
-# --- rules
 
 
 AS_PUBLISHED = {"variant": "published", "gamma": 1.0}

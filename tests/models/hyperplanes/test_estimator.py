@@ -16,8 +16,6 @@ from tests.models.hyperplanes.hyperplane_rows import (
     state,
 )
 
-# --- clusters are found
-
 
 @pytest.mark.parametrize("seed", [0])
 @pytest.mark.parametrize(("k", "d"), [(2, 2), (3, 2), (4, 3), (5, 3), (8, 5), (3, 10)])
@@ -90,9 +88,6 @@ def test_scores_are_distances_to_hyperplanes(n_clusters):
     np.testing.assert_allclose(found, distances_by_hand(model, X), rtol=1e-4, atol=1e-4)
 
 
-# --- cuts
-
-
 def test_a_cut_equals_a_fit_with_that_number():
     X, _ = blobs()
     model = estimator(n_init=1).fit(X)
@@ -103,9 +98,6 @@ def test_a_cut_equals_a_fit_with_that_number():
         assert (labels == expected).all()
     assert (model.cut(model.n_clusters_) == model.labels_).all()
     assert model.n_clusters_ == 4
-
-
-# --- one cluster
 
 
 @one_cluster_is_fine
@@ -139,9 +131,6 @@ def test_several_clusters_on_request_although_one_is_best(parameters):
         assert model.n_clusters_ == parameters.get("n_clusters", model.n_clusters_) > 1
         assert model.notes_ == []
         assert set(model.labels_) == set(range(model.n_clusters_))
-
-
-# --- rows that are the same, rows that are others
 
 
 def test_the_seed_sets_the_order_of_rows():

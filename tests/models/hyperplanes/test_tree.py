@@ -20,9 +20,6 @@ def grown(n=600, d=3, depth=5, seed=0):
     return tree
 
 
-# --- the order of splits
-
-
 def random_children(n_leaves, seed):
     """Children of a tree where random leaves were split until there were enough."""
     rng = np.random.default_rng(seed)
@@ -80,9 +77,6 @@ def test_the_order_of_splits_is_greedy(growth, n_leaves, seed, most):
     assert splits.tolist() == expected
     sums = [sum(ss[j] for j in leaves_of(children.tolist(), expected[:k])) for k in range(n_leaves)]
     assert curve.tolist() == sums
-
-
-# --- the nodes with rows
 
 
 def test_nodes_of_a_new_tree():
@@ -180,9 +174,6 @@ def test_a_tree_without_rows_is_one_leaf():
     found = GrowingTree.start(3, 2).with_rows("prune")
     assert found.n_leaves == 1
     assert not found.cut(1).label(rows(5))[0].any()
-
-
-# --- cuts
 
 
 @pytest.mark.parametrize("growth", TWINS)

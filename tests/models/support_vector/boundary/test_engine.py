@@ -50,9 +50,6 @@ def assert_same_arrays(a, b):
         assert a[name].tobytes() == b[name].tobytes()
 
 
-# --- the steps of a job
-
-
 @pytest.mark.parametrize("parameters", [{"nu": 0.1}, {"C": 50.0}, {"nu": 0.1, "bridging": False}])
 def test_the_steps_of_a_job_give_the_answer_of_fit(parameters):
     X = moons()
@@ -102,9 +99,6 @@ def test_training_is_restored_from_facts_and_arrays(parameters):
     assert_same_arrays(again.rule.label(Z), engine.rule.label(Z))
 
 
-# --- which rows are trained on
-
-
 def test_evaluation_rows_of_a_large_table_are_held_out():
     engine = engine_for(SupportVectorClustering(8.0, max_iter=10**6).get_params(), 0)
     assert engine.key_ranges(20 * 2048 - 1)[0][0] == 0
@@ -120,9 +114,6 @@ def test_too_many_rows_for_the_exact_solver_are_an_error():
         model.fit(X)
     with pytest.raises(ValueError, match="found 10001"):
         engine_for(model.get_params(), 0).set_pilot(X[:5], len(X))
-
-
-# --- the boundary, its bridges, and other points that label rows
 
 
 def test_an_empty_boundary_is_widened_with_a_note():
@@ -152,9 +143,6 @@ def test_bridging_joins_along_the_data_and_only_inside():
     # every cluster of the papers' test lies within one cluster of ours
     labels = [engine.rule.labels(engine.seen(X)) for engine in (straight, bridged)]
     assert len(set(zip(*labels, strict=True))) == straight.rule.n_clusters
-
-
-# --- a stream
 
 
 def test_pending_until_the_clusters_of_a_stream_are_found():

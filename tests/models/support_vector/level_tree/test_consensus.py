@@ -22,8 +22,6 @@ from distsvc.models.support_vector.level_tree.proposals import (
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from tests import reference
 
-# --- the adjusted Rand index
-
 
 @st.composite
 def labellings(draw):
@@ -43,8 +41,6 @@ def test_rand_indices_equal_those_of_scikit_learn_and_of_the_twin(labels):
             assert found[i, j] == pytest.approx(reference.rand_index(p, q), abs=1e-12)
         assert found[0, i] == pytest.approx(adjusted_rand_score(labels[0], p), abs=1e-12)
 
-
-# --- the vote, on trees whose splits are made up
 
 CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]], np.float32)
 
@@ -290,9 +286,6 @@ def test_a_small_cluster_merges_across_its_highest_saddle():
     kept = {tuple(sorted(tree.peaks[c.kept].tolist())) for c in found}
     assert (0, 1, 3) in kept  # the most significant splits
     assert (0, 1, 2) in kept  # the few rows joined to their neighbour
-
-
-# --- an answer before, which is left only for a clearly better one
 
 
 def before(*joined):

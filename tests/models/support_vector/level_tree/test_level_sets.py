@@ -67,9 +67,6 @@ def test_every_granularity_has_its_answer():
     assert z == pytest.approx([6.0, 3.0, 3.0 * 10**0.5])
 
 
-# --- the boundary
-
-
 @pytest.mark.parametrize(("z", "births"), [([9.0, 8.0], [1, 0.9, 0.8]), ([9.0, 0.0], [1, 0.9])])
 def test_without_nu_and_c_the_boundary_is_a_share_of_the_median_birth(z, births):
     levels = level_sets([tree_of(z)])
@@ -78,9 +75,6 @@ def test_without_nu_and_c_the_boundary_is_a_share_of_the_median_birth(z, births)
 
 def test_a_given_level_is_the_boundary():
     assert level_sets([tree_of([9.0, 8.0])], level=1.0).boundary == 1.0
-
-
-# --- cuts
 
 
 def test_cuts():
@@ -99,9 +93,6 @@ def test_cuts():
         kept = levels.kept_by(g / levels.boundary - 1.0, None)
         assert kept.sum() == k
     assert levels.kept_by(-1.0, None).sum() == 1  # everything is one component
-
-
-# --- doubts
 
 
 def test_low_support_is_a_doubt():
