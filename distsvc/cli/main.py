@@ -213,6 +213,8 @@ def predict(
     rows = f"{manifest.rows:,} row{'' if manifest.rows == 1 else 's'}"
     done = f"{rows} labelled in {output_path}/labels"
     say(done, as_json=as_json and manifest.dumped())
+    if display.quiet:  # otherwise they were displayed as they came
+        say(*(f"warning: {note}" for note in progress.notes), err=True)
 
 
 @main.command()

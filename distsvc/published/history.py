@@ -38,6 +38,7 @@ HISTORY_COLUMNS: tuple[tuple[str, Callable[[Night], str]], ...] = (
     ("clusters", lambda night: _text(night.clusters, ",")),
     ("outside", lambda night: _text(night.outside, ".1%")),
     ("moved", lambda night: _text(night.moved, ".1%")),
+    ("ids_moved", lambda night: _text(night.ids_moved, ".1%")),
     ("new", lambda night: night.came),
     ("gone", lambda night: some_ids(night.gone)),
     ("drift", lambda night: night.drift_and_column),
@@ -95,6 +96,7 @@ def _from_report(report: Report) -> dict[str, object]:
     fields: dict[str, object] = {
         "outside": report.outliers.share if report.outliers.defined else None,
         "moved": report.lineage.moved if report.lineage else None,
+        "ids_moved": report.lineage.ids_moved if report.lineage else None,
         "new": [one.id for one in stories if one.is_new],
         "back": [one.id for one in stories if one.event == "returned"],
         "gone": [one.id for one in stories if one.has_ended],

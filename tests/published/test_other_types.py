@@ -5,8 +5,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import distsvc
+from distsvc.cli.main import main
 from distsvc.errors import DataError
 from distsvc.published.predict import predict_table
 
@@ -157,6 +159,9 @@ def test_other_values_are_a_warning(run, frame, tmp_path, caplog, column, change
     predict_table(run.path, str(tmp_path / "other.parquet"), str(tmp_path / "out"))
     assert any(re.search(warning, str(vars(one).get("fields"))) for one in caplog.records)
     assert distsvc.load(tmp_path / "out").labels()["label"].to_pylist() == labels.tolist()
+    words = ["predict", str(run.path), str(tmp_path / "other.parquet"), str(tmp_path / "quiet")]
+    said = CliRunner().invoke(main, [*words, "--quiet"])
+    assert re.search(f"warning: .*{warning}", said.stderr)
 
 
 @pytest.mark.parametrize("first", [1, 15, N])

@@ -29,6 +29,7 @@ class Night(BaseModel):
     clusters: int | None = None
     outside: float | None = None
     moved: float | None = None
+    ids_moved: float | None = None
     new: list[int] = []
     back: list[int] = []
     gone: list[int] = []

@@ -108,6 +108,7 @@ class Progress:
         self.seconds_before = 0.0  # of earlier starts of the run
         self.run: str | None = None
         self.phases: list[PhaseCost] = []
+        self.notes: list[str] = []
         if not display.quiet:
             if display.log_format != "json" and sys.stderr and sys.stderr.isatty():
                 from distsvc.run.work.bars import WholeBar  # rich takes time to import
@@ -130,6 +131,8 @@ class Progress:
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
         """Log an event, with the traceback of an error."""
+        if name == "note":
+            self.notes.append(str(fields["because"]))
         if self.run is not None:
             fields = {"run": self.run, **fields}
         LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
