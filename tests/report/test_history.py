@@ -41,7 +41,7 @@ def test_new_gone_and_held_are_listed():
     assert "5, 3 back" in said
     assert "max_rows warned" in said
     assert "nothing is published, held: r9" in said
-    assert '2026-01-03</th><td colspan="9" class="state failed">nothing' in page, "beside its date"
+    assert '2026-01-03</th><td colspan="10" class="state failed">nothing' in page, "beside its date"
 
 
 def test_names_of_clusters_are_in_the_figure():
