@@ -306,8 +306,7 @@ def _continued(
     """Run EM from a start, and again without clusters of fewer than `least` rows, if any.
 
     `values` are the same rows as they are labelled. Returns the last start, the mixture, the
-    clusters of its components, and the posteriors (n, k)
-    of clusters.
+    clusters of its components, and the posteriors (n, k) of clusters.
     """
     prior = Prior.of(rows)
     while True:

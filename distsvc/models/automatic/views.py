@@ -46,9 +46,8 @@ class Views:
         self, pilot: np.ndarray, components: np.ndarray, graph: GraphEngine, nu: float | None
     ):
         self.pilot, self.components, self.graph, self.nu = pilot, components, graph, nu
-        self.values: np.ndarray | None = (
-            None  # (m, d) float32: pilot as labelled, if not as learned
-        )
+        # Pilot rows (m, d) float32 as they are labelled, if they are learned from as draws.
+        self.values: np.ndarray | None = None
 
     @property
     def has_graph(self) -> bool:

@@ -346,7 +346,7 @@ class Quality:
     def predicts_better_than(self, other: Quality) -> float:
         """Return the z statistic of the gain on rows that were not fitted (Vuong 1989).
 
-        The gain is that of the BIC: further parameters have to pay for themselves.
+        The gain is the difference between the BICs, so it counts parameters.
         """
         assert self.held_out is not None
         assert other.held_out is not None
