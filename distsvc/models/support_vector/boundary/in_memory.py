@@ -56,8 +56,8 @@ def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
     inside = np.unique(X[values >= min(-SEGMENT_TOLERANCE, values.max())], axis=0)
     if len(inside) > MOST_VERTICES:
         raise ParameterError(
-            f"labelling='complete-graph' takes at most {MOST_VERTICES} different rows inside, "
-            f"found {len(inside)}; use 'equilibria' or 'balls'"
+            f"labelling='complete-graph' takes at most {MOST_VERTICES} distinct rows inside the "
+            f"boundary, found {len(inside)}; use 'equilibria' or 'balls'"
         )
     return inside
 

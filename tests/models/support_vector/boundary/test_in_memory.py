@@ -69,7 +69,7 @@ def test_the_row_with_the_highest_f_if_no_row_is_inside():
 def test_too_many_vertices_are_an_error(monkeypatch):
     monkeypatch.setattr(in_memory, "MOST_VERTICES", 100)
     X = TABLES["moons"](200).astype(np.float32)
-    with pytest.raises(ValueError, match=r"takes at most 100 different rows inside, found 1\d\d"):
+    with pytest.raises(ValueError, match=r"100 distinct rows inside the boundary, found 1\d\d"):
         in_memory.inside_rows(trained(X, 5.0, 0.2), X)
 
 
