@@ -335,7 +335,7 @@ def _known_keys(place: tuple[int | str, ...]) -> list[str]:
 
 @cache
 def known_keys() -> dict[str, tuple[str, ...]]:
-    """Return every ``section.key`` with the words among its values."""
+    """Return every ``section.key`` and the words that it allows."""
     keys: dict[str, tuple[str, ...]] = {}
     for section, field in Job.model_fields.items():
         if section in FREE_SECTIONS:

@@ -259,7 +259,7 @@ class _Cache(FunctionCache):
     """Numba's cache of a function; its errors cost time but stop nothing."""
 
     _impl_class = _InFolder
-    _began: float | None = None  # time of the miss, less the `compile_seconds` then
+    _began: float | None = None  # time of the miss, minus `_compile_seconds` so far
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)

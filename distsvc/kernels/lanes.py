@@ -36,7 +36,7 @@ LANES = 32, 8, 1
 """Numbers of partial sums; elements that do not fill a vector use the next smaller one."""
 
 ROWS_AT_ONCE = 32
-"""Number of rows of a table whose sums are computed together, each in an element of a vector."""
+"""Number of a table's rows that are computed together, each in one lane of a vector register."""
 
 HALF_BFLOAT16_UNIT = 1 << 15
 """Half of a bfloat16's last bit, added to the bits of a float32 before they are truncated."""

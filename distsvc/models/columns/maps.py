@@ -154,7 +154,7 @@ class NumberMap:
         return replace(self, values=distinct[rising], mapped=mapped[rising])
 
     def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the normal scores (n,) at shares (n,) of the probabilities of the cells of x."""
+        """Return the normal scores (n,) with a share (n,) of the probability of x's cell below."""
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -268,7 +268,7 @@ class NumberMap:
 
 
 def _free_bic(cells: Cells, step: float, n_distinct: int) -> float:
-    """Return the BIC of free probabilities of cells; -inf if continuous or if values share them."""
+    """Return the BIC of free cell probabilities; -inf if continuous or if values share cells."""
     if not step or n_distinct > MAX_CELLS:
         return -np.inf
     n, n_cells = cells.counts.sum(), len(cells.counts)

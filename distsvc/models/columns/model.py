@@ -537,10 +537,10 @@ def keyed_uniforms(rows: np.ndarray, salt: int | np.uint64, more: int = 0) -> np
 
 
 def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np.ndarray:
-    """Return the salts (d,) uint64 of stored columns (d, m) in rows (m,).
+    """Return the salts (d,) uint64 of stored columns (d, m), from their ranks in rows (m,).
 
     A salt is the hash of a column's ranks in a few rows, so that a new row seldom changes it. If
-    another column has the same ranks there, but not in all rows, it is the hash in all (`orders`).
+    columns have equal hashes, but other `orders` (hashes in all rows), their salts are `orders`.
     """
     few = np.argsort(keyed_uniforms(rows, 1))[:SALT_ROWS]
     hashes = [_hash_of_ranks(x[few], rows[few]) for x in stored]

@@ -148,10 +148,10 @@ def split_order(
     """Return the splits (L - 1,) int32 by importance, and the curve (L,) of the sums of squares.
 
     The first K - 1 splits are the model of K clusters, H_K, whose sum of squares is curve[K - 1].
-    With "prune" (section 3), splits are removed from the bottom up: next the one whose removal adds
-    least to the sum of squares. With "forward", they are added from the root down: next the one
-    that reduces it most. Ties are broken by node number. A sum of squares may grow with K, since a
-    node's is about a learned mean.
+    "prune" (section 3) removes splits from the bottom up, each time the split that adds least to
+    the sum of squares. "forward" adds splits from the root down, each time the split that reduces
+    the sum most. Ties are broken by node number. The sum may grow with K, since the squares of a
+    node are about a learned mean.
     """
     inner = np.flatnonzero(children[:, 0] >= 0)
     costs = {int(j): float(sums_of_squares[j] - sums_of_squares[children[j]].sum()) for j in inner}

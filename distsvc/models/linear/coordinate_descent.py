@@ -31,7 +31,7 @@ from distsvc.job.parameters import Given
 from distsvc.kernels import linear as kernels
 
 SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
-"""Default of R: pairs of an outer step, as a share of the rows."""
+"""Default R by solver: pairs in an outer step, as a share of the rows."""
 
 DOUBT = 0.01
 """Ratio of the violation to its last value from current gradients, at which a cyclic solver
@@ -201,7 +201,7 @@ class Method:
     """A solver with its settings."""
 
     solver: str  # a `LinearSolver`
-    share: float | None = None  # R of the greedy solvers with several pairs; or `SOLVER_SHARES`
+    share: float | None = None  # R of the solvers in `SOLVER_SHARES`; None: by that table
     block_size: int = 4  # |B| of Algorithm 4
     inner_iterations: int = 1  # r of Algorithm 4
     shrinking: bool = True  # skip rows that stay at a bound until the others have converged

@@ -193,7 +193,7 @@ class OneClassEngine(LinearEngine):
     problem = Problem.one_class
 
     def total(self, n_rows: int) -> float:
-        """Return the sum of alpha, nu n."""
+        """Return alpha's sum, nu n."""
         return float(self.parameters["nu"]) * n_rows
 
 
@@ -205,7 +205,7 @@ class BallEngine(LinearEngine):
     problem = Problem.data_description
 
     def total(self, n_rows: int) -> float:
-        """Return the sum of alpha, 1 / C or nu n; raise ParameterError if C is too small."""
+        """Return alpha's sum: 1 / C, or else nu n; raise ParameterError if C is too small."""
         nu, C = self.parameters["nu"], self.parameters["C"]
         if C is None:
             return max(float(DEFAULT_NU if nu is None else nu) * n_rows, 1.0)

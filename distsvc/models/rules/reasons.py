@@ -23,7 +23,7 @@ class Typical:
 
     values: np.ndarray  # (k, d) float64: medians of the prepared columns in each cluster
     score: float  # median score; higher scores are usual
-    least: float  # rows with lower scores are explained; 0 if these are the outliers
+    least: float  # rows with lower scores get reasons; 0 if the model has outliers
 
     @classmethod
     def of(
@@ -54,8 +54,8 @@ def pulls(
 ) -> np.ndarray:
     """Return the pull of each group of columns on rows Z (m, d), (m, g) float64; see the module.
 
-    `usual` (m, d) are typical rows for them, and `top` is the usual score, to which higher scores
-    are clipped. Groups start at the columns `firsts` (g,), ascending from 0.
+    `usual` (m, d) are the typical rows of their clusters, and `top` is the usual score, to which
+    higher scores are clipped. Groups start at the columns `firsts` (g,), ascending from 0.
     """
 
     def capped(rows: np.ndarray) -> np.ndarray:

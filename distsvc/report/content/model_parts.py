@@ -54,7 +54,7 @@ class SplitNode(ReportPart):
     """A node that is split."""
 
     id: int
-    parent: int | None  # id, like `below` and `above`, its two sides
+    parent: int | None  # id of a node, like `below` and `above`, the two sides
     below: int
     above: int
     rank: Size  # 1 for the most important split
@@ -62,7 +62,7 @@ class SplitNode(ReportPart):
     valley: Number  # density at the split, divided by the lower peak beside it
     direction: list[Term]  # the heaviest columns, heaviest first
     others: Size  # number of further columns
-    split: Number  # its place, in the unit of `density` and `sample`
+    split: Number  # place of the split, in the unit of `density` and `sample`
     density: Density
     sample: NodeSample
     rows: Size  # sampled rows in the node
@@ -95,8 +95,8 @@ class ClusterRule(ReportPart):
     """The conditions that rows of a cluster meet."""
 
     label: Label
-    conditions: list[str]  # heaviest columns, as scaled by the job
-    whole: OmitDefault[list[str]] = Field(default=[])  # all columns, in the table's units
+    conditions: list[str]  # by the heaviest columns, as scaled by the job
+    whole: OmitDefault[list[str]] = Field(default=[])  # by all columns, in the table's units
 
 
 class TreePart(ReportPart):

@@ -146,7 +146,7 @@ class ScoreHistogram(ReportPart):
 class Sample(ReportPart):
     """Sampled rows in a plane."""
 
-    kind: Literal["columns", "single", "pca", "clusters"]  # plane of `explaining.plane`
+    kind: Literal["columns", "single", "pca", "clusters"]  # see `explaining.plane`
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: OmitDefault[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
     beyond: OmitDefault[Size] = 0  # outliers too far out to be drawn

@@ -139,7 +139,7 @@ class CountedLevels:
     column: str
     names: tuple[str, ...]
     codes: np.ndarray  # (L,) float64, ascending: numbers that stand for the levels
-    places: slice  # positions of its numeric columns; several if they are one-hot
+    places: slice  # its columns of X (n, d): several if it is one-hot
 
     def levels_of(self, X: np.ndarray) -> np.ndarray:
         """Return the level (n,) int64 of rows X (n, d): L for missing and other values."""

@@ -320,7 +320,7 @@ class Output:
         return found
 
     def revise(self, contents: Mapping[str, str | bytes]) -> None:
-        """Publish other contents of files, in new files and a new manifest; errors as in `file`."""
+        """Publish new contents of files, by a new manifest; errors as in `file`."""
         self._found = self._look()
         with self.rewritten(read_manifest(self.store), contents) as manifest:
             self._swap(manifest)

@@ -89,7 +89,7 @@ class Layout:
     root: str = ""  # folder of the files, if there are many
     files: tuple[str, ...] = ()
     file_units: tuple[int, ...] = ()  # units of each file
-    file_depths: tuple[int, ...] = ()  # leading folders of its name that belong to the given path
+    file_depths: tuple[int, ...] = ()  # leading folders of each name that belong to the given path
     lake: LakeState | None = None
 
 
@@ -99,21 +99,21 @@ class Table:
 
     layout: Layout
     features: StoredFeatures = ()
-    types: tuple[str, ...] = ()  # texts for the Arrow types of the columns of features
+    types: tuple[str, ...] = ()  # Arrow type of each feature's column, as text
     id: str | None = None
     label: str | None = None
     where: str | None = None
-    # Of the id, label and `where` columns.
+    # Types of the id, label and `where` columns.
     others: StoredSchema = field(default_factory=lambda: pa.schema([]))
     sources: tuple[str, ...] = ()  # the paths in the job
     left_out: dict[str, str] = field(default_factory=dict)  # reasons why columns are no features
-    versions: Versions = field(default_factory=dict)  # before anything was read
+    versions: Versions = field(default_factory=dict)  # of the files, before anything was read
     ready: str | None = None
     notes: tuple[str, ...] = ()
     without_values: tuple[str, ...] = ()  # columns of features that are missing in all rows
     missing_values: tuple[float, ...] = ()  # sentinels
     column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
-    # Columns besides the features by which a report compares clusters.
+    # Further columns, by which a report compares clusters.
     compared: StoredFeatures = ()
 
     @cached_property

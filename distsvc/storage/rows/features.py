@@ -479,7 +479,7 @@ def _rest(counts: dict[str, int], known: list[str]) -> float:
 
 Described = Log | Time | Vector | TextNumber | Encoding
 Description = str | Annotated[Described, Field(discriminator="kind")]
-"""A feature in JSON: its fields, or the column's name of a plain number."""
+"""A feature in JSON: its fields, or only the name of a column of numbers."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 

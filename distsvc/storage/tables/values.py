@@ -243,7 +243,7 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
 
 
 def with_compared(table: Table, scan: Scan) -> Table:
-    """Return a table with the columns, besides the features, by which clusters are compared."""
+    """Return the table with `compared` set: further columns, to compare clusters."""
     types = scan.types if scan.comparable is None else scan.comparable
     left = [name for name, why in table.left_out.items() if why not in INCOMPARABLE]
     kinds = {name: types[name] for name in left if name in types}

@@ -44,15 +44,15 @@ class LevelSets:
     ensemble: Ensemble
     trees: Sequence[LevelTree]  # with z and depths, in the order of the ensemble's members
     pilot: np.ndarray  # (m, q) float32: pilot rows along the leading directions
-    n_rows: int  # to which the trees' z are scaled
+    n_rows: int  # number of rows to which the trees' z are scaled
     granularity: str  # key of `REFERENCE_ROWS`
-    level: float | None  # of g, at which f is 0, if g reaches it; None: by `LOWEST_LEVEL`
+    level: float | None  # level of g at which f is 0, if g reaches it; None: by `LOWEST_LEVEL`
     nu: float | None  # share of the pilot outside; None: the limit of `NeighbourScore`
     nearest: bool = False  # label rows by their nearest support vector instead of the vote
     n_clusters: int | None = None  # None to choose it
-    least_standing: float = LEAST_STANDING  # of a winner; below it the answer is one cluster
+    least_standing: float = LEAST_STANDING  # minimum of a winner; below it: one cluster
     before: np.ndarray | None = None  # (n,): the first pilot rows' labels in the previous answer
-    follow: bool | None = None  # whether the previous answer is used; None: by the vote
+    follow: bool | None = None  # whether the previous answer is used; None: votes decide
     n_jobs: int | None = 1
     granularities: Sequence[str] = tuple(REFERENCE_ROWS)  # for which answers are computed
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]

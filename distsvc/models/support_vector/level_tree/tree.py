@@ -61,7 +61,7 @@ class LevelTree:
     peaks: np.ndarray  # (b,) int64: vertices
     parents: np.ndarray  # (b,) int64: branches
     joints: np.ndarray  # (b,) int64: indices into `edges`, -1 for the root
-    saddles: np.ndarray  # (q, b) float32: lowest point of each joint; the root's is its peak
+    saddles: np.ndarray  # (q, b) float32: lowest point on its joint; for the root, its peak
     z: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (b,) float64
     depths: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (b,) float64
 
