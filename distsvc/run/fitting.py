@@ -51,7 +51,11 @@ from distsvc.storage.tables.values import check_exact
 
 
 def cluster_table(
-    steps: Steps, job: Job, algorithm: AlgorithmJob, lineage: Lineage | None = None
+    steps: Steps,
+    job: Job,
+    algorithm: AlgorithmJob,
+    lineage: Lineage | None = None,
+    previous: Previous | None = None,
 ) -> tuple[Learned, Labelled]:
     """Survey, prepare, fit and label a table; return the answer and the labelled table."""
     all_rows = algorithm.all_rows or steps.run.plan.unit
@@ -69,7 +73,7 @@ def cluster_table(
     into = clusters_to_join(rule, prepared_pilot, job.model.most_clusters, smallest)
     if into is not None:
         rule = joined(rule, into)
-    ids = ids_of(steps, rule, survey, job.continuity, lineage)
+    ids = ids_of(steps, rule, survey, job.continuity, lineage, previous)
     names = steps.run.plan.table.columns
     Labeller.of(rule, ids, names, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)

@@ -60,7 +60,7 @@ def run_job(
         with steps_on(run, progress, job.cluster, at) as steps:
             memory = check_memory(run.plan, steps.workers, context.algorithm)
             learned, labelled = assign_table(steps, job, previous) or cluster_table(
-                steps, job, context.algorithm, context.lineage
+                steps, job, context.algorithm, context.lineage, previous
             )
             fill_output(steps, labelled.counts)
         ids_moved, notes = write_moves(run, previous, labelled.counts, progress)

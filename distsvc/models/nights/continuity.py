@@ -10,6 +10,11 @@ Most rows of an earlier cluster can be outside from the start, as in a small clu
 others. Its outliers are counted, but only up to the number expected without a change, because any
 distant row gets the label of the nearest cluster.
 
+Two clusters are also alike if they have the same members: rows whose ids had a label in the earlier
+run. A pair's index is the higher one of places and members. Members alone would lose a cluster that
+rows pass through, such as new customers. Places alone would give the id of a cluster to rows that
+have moved there, if they are more than its own.
+
 Events have the names of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and Schult, KDD 2006).
 Departures from it: clusters are matched one to one, overlaps are Jaccard indices, and rows have no
 age.
@@ -124,14 +129,17 @@ def match_clusters(
     shared: LabelOverlap,
     match: float,
     returned: Mapping[int, Return] = MappingProxyType({}),
+    members: LabelOverlap | None = None,
 ) -> Matching:
     """Give every cluster the id of the cluster it continues, or a new id.
 
     The clusters of the earlier model have the ids `ids_before`, by their labels. New ids start at
     `next_id`, above every id ever used. Matched clusters have a Jaccard index of at least `match`,
     in (0, 1]. The `returned` clusters, by label, continue a cluster of a still earlier model.
+    `members` are `shared`, but rows whose ids had a label in the earlier run count there.
     """
-    overlap, jaccard = shared.overlap, shared.jaccard()
+    members = members or shared
+    overlap, jaccard = shared.overlap, np.maximum(shared.jaccard(), members.jaccard())
     earlier = _best_pairs(np.where(jaccard >= match, jaccard, 0.0))
     ids = np.zeros(overlap.shape[1], np.int32)
     for j in range(overlap.shape[1]):
@@ -143,7 +151,7 @@ def match_clusters(
             ids[j], next_id = next_id, next_id + 1
     # A cluster is gone if it has fewer than 5 % of the rows expected without a change.
     gone = shared.belonging.sum(axis=1) < 0.05 * shared.expected
-    stories = _stories(list(ids_before), ids.tolist(), earlier, shared, jaccard, gone)
+    stories = _stories(list(ids_before), ids.tolist(), earlier, members, jaccard, gone)
     back = {one.id: one.jaccard for one in returned.values()}
     stories = [
         replace(one, event="returned", jaccard=back[one.id]) if one.id in back else one

@@ -65,6 +65,7 @@ PHASES = {
     "label": "Label the rows",
     "assign": "Label the rows with the earlier model",
     "fill": "Write the arrays of labels",
+    "match-ids": "Read the ids of some rows",
     "match": "Match clusters with the earlier run",
     "moves": "List the ids that moved",
     "report": "Draw the page",

@@ -187,12 +187,17 @@ def _in_ranges(
     return ((keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run))
 
 
-def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:
-    """Yield about `most` raw rows of the sample, those with the lowest keys, in blocks (n, d)."""
+def lowest_keys(run: RunDirectory, n_rows: int, most: int) -> int:
+    """Return the highest key of about `most` rows of the sample, those with the lowest keys."""
     own = run.read(keys_of(sampling_phase(run))).facts
     share = min(most / n_rows, 1.0)
-    high = min(own["low"] + int(share * 2.0**64), own["high"] - 1)
+    return int(min(own["low"] + int(share * 2.0**64), own["high"] - 1))
+
+
+def raw_sample(run: RunDirectory, last_key: int) -> Iterator[KeyedRows]:
+    """Yield the keys (n,) and raw rows (n, d) of the sample up to `last_key`, in blocks."""
     for keys, X in _parts(run):
-        rows = X[: np.searchsorted(keys, np.uint64(high), "right")]
-        for first in range(0, len(rows), BLOCK_ROWS):
-            yield np.array(rows[first : first + BLOCK_ROWS])
+        n_rows = int(np.searchsorted(keys, np.uint64(last_key), "right"))
+        for first in range(0, n_rows, BLOCK_ROWS):
+            block = slice(first, min(first + BLOCK_ROWS, n_rows))
+            yield np.array(keys[block]), np.array(X[block])

@@ -308,13 +308,16 @@ def learned_blocks(
     run: RunDirectory, number: int, aside: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield the blocks of a partition without the rows `aside` (m,), and keys (n,) uint64."""
-    # Keys are computed as if the table did not have the rows `aside`.
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):
         if aside.size:
             block = select_rows(block, ~np.isin(block.rows, aside))
-        numbers = block.rows - np.searchsorted(aside, block.rows)
-        yield block, sampling.row_keys(run.plan.seed, numbers)
+        yield block, keys_of_rows(run, block.rows, aside)
+
+
+def keys_of_rows(run: RunDirectory, rows: np.ndarray, aside: np.ndarray) -> np.ndarray:
+    """Return the keys (n,) uint64 of rows (n,), as if the table did not have the rows `aside`."""
+    return sampling.row_keys(run.plan.seed, rows - np.searchsorted(aside, rows))
 
 
 def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:

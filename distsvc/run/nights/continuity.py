@@ -27,7 +27,7 @@ from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, RULE, Labeller
 from distsvc.run.learning.preparation import PREPARATION, Preparation
-from distsvc.run.learning.stream import raw_sample
+from distsvc.run.learning.stream import lowest_keys, raw_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import (
     ModelFile,
@@ -36,6 +36,7 @@ from distsvc.run.model.files import (
     read_model,
     restore_model,
 )
+from distsvc.run.nights.members import Members, members_of
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.places.store import store_of
@@ -158,6 +159,7 @@ def ids_of(
     survey: Survey,
     config: ContinuityConfig,
     lineage: Lineage | None = None,
+    previous: Previous | None = None,
 ) -> tuple[np.ndarray, int]:
     """Return the ids (k,) of a rule's clusters, and the next unused id; matched ones are kept."""
     run = steps.run
@@ -166,10 +168,14 @@ def ids_of(
             with suppress(OutputPermissionError):  # a later run claims ids above its own
                 lineage.claim(rule.n_clusters, 0)
         return np.arange(rule.n_clusters, dtype=np.int32), rule.n_clusters
-    with steps.progress.phase("match"):
-        if not run.has(LINEAGE):
-            ClusterMatching(run, rule, survey.n_rows, config).write(lineage)
-        found = run.read(LINEAGE)
+    if not run.has(LINEAGE):
+        last_key, members = lowest_keys(run, survey.n_rows, MATCHED_ROWS), None
+        if previous is not None:
+            published = previous.manifest, store_of(previous.address)
+            members = members_of(steps, *published, last_key)
+        with steps.progress.phase("match"):
+            ClusterMatching(run, rule, last_key, config, members).write(lineage)
+    found = run.read(LINEAGE)
     return found.arrays["ids"], found.facts["next_id"]
 
 
@@ -179,16 +185,17 @@ class ClusterMatching:
 
     run: RunDirectory
     rule: Rule
-    n_rows: int  # rows to learn from
+    last_key: int  # the highest key of the rows
     config: ContinuityConfig
+    members: Members | None = None
 
     def write(self, lineage: Lineage | None) -> None:
         """Write the ids of the clusters, and the event of each cluster of the previous run."""
         before = Labeller.read(self.run, PREVIOUS)
         ids_before = before.ids.tolist()
-        shared, scores = self._in_common(PREVIOUS)
+        shared, members, scores = self._in_common(PREVIOUS, self.members)
         match = self.config.min_overlap
-        numbered = partial(match_clusters, ids_before, shared=shared, match=match)
+        numbered = partial(match_clusters, ids_before, shared=shared, match=match, members=members)
         found, facts = numbered(before.next_id), Facts()
         new = np.flatnonzero(found.ids >= before.next_id).tolist()
         if new and lineage is not None:
@@ -228,27 +235,35 @@ class ClusterMatching:
             known |= set(ids)
         return found
 
-    def _in_common(self, of: str) -> tuple[LabelOverlap, np.ndarray]:
-        """Return the overlap of the clusters with an earlier model's, and that model's scores."""
+    def _in_common(
+        self, of: str, members: Members | None = None
+    ) -> tuple[LabelOverlap, LabelOverlap, np.ndarray]:
+        """Return the overlap of the clusters with an earlier model's, and that model's scores.
+
+        In the second overlap, `members` have the labels that were published.
+        """
         before = Labeller.read(self.run, of)
-        k, k_before = self.rule.n_clusters, before.rule.n_clusters
-        overlap, inside = (np.zeros((k_before, k), np.int64) for _ in range(2))
+        shape = before.rule.n_clusters, self.rule.n_clusters
+        by_model, by_id = (np.zeros((2, *shape), np.int64) for _ in range(2))
         scores = np.zeros(len(before.score_edges) - 1, np.int64)
-        for own, Z in self._prepared(of):
-            then = before.rule.label(Z)
-            pairs = then["label"].astype(np.int64) * k + self.rule.labels(own)
-            for total, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
-                total += np.bincount(of_pairs, minlength=k_before * k).reshape(k_before, k)
+        for keys, own, Z in self._prepared(of):
+            then, now = before.rule.label(Z), self.rule.labels(own)
+            label, outlier = then["label"], then["outlier"]
+            by_model += _counts_of_pairs(label, outlier, now, shape)
+            if members is not None:
+                label, outlier = members.instead(keys, label, outlier, before.ids)
+            by_id += _counts_of_pairs(label, outlier, now, shape)
             scores += counts_between(then["score"], before.score_edges)
-        counts = self.run.read(of + COUNTED).arrays["cluster_counts"]
-        return LabelOverlap(overlap, inside, counts), scores
+        sizes = self.run.read(of + COUNTED).arrays["cluster_counts"]
+        shared, by_members = (LabelOverlap(one[0], one[1], sizes) for one in (by_model, by_id))
+        return shared, by_members, scores
 
     def _within(self, of: str) -> np.ndarray:
         """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster."""
         typical = Labeller.read(self.run, of).typical.values
         low = np.full((self.rule.n_clusters, typical.shape[1]), np.inf)
         high = -low
-        for own, Z in self._prepared(of):
+        for _, own, Z in self._prepared(of):
             now = self.rule.label(own)
             for label in np.unique(now["label"]):
                 rows = Z[(now["label"] == label) & ~now["outlier"]]
@@ -256,14 +271,23 @@ class ClusterMatching:
                 high[label] = np.maximum(high[label], rows.max(axis=0, initial=-np.inf))
         return rows_in_ranges(low, high, typical)
 
-    def _prepared(self, of: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield rows, prepared for the rule and for an earlier model's, if both fit."""
+    def _prepared(self, of: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield keys, and rows prepared for the rule and for an earlier model's, if both fit."""
         own, other = Preparation.read(self.run), Preparation.read(self.run, of + PREPARATION)
         places = Labeller.read(self.run, of).places(self.run.plan.table.columns)
-        for X in raw_sample(self.run, self.n_rows, MATCHED_ROWS):
+        for keys, X in raw_sample(self.run, self.last_key):
             Z = own(X), other(np.ascontiguousarray(X[:, places]))
             usable = np.logical_and(*(_usable(rows) for rows in Z))
-            yield Z[0][usable], Z[1][usable]
+            yield keys[usable], Z[0][usable], Z[1][usable]
+
+
+def _counts_of_pairs(
+    before: np.ndarray, outlier: np.ndarray, now: np.ndarray, shape: tuple[int, int]
+) -> np.ndarray:
+    """Return counts (2, *shape) of rows (n,) by both labels: of all rows, and without outliers."""
+    pairs = np.ravel_multi_index((before, now), shape)
+    found = [np.bincount(some, minlength=shape[0] * shape[1]) for some in (pairs, pairs[~outlier])]
+    return np.reshape(found, (2, *shape))
 
 
 def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:

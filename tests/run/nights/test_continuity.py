@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.clusters import loopback_cluster
@@ -41,16 +42,35 @@ def test_ids_continue_whatever_the_sizes_and_are_never_reused(shop):
     assert told[3] in ("split", "appeared")
 
 
+def test_ids_stay_with_the_members_where_others_move_beside_a_cluster(shop):
+    X, y = rows(300, 0, 0, 100)
+    ids, own = range(400), {"input": {"id": "customer"}, "checks": {"max_drift": False}}
+    shop.table(FIRST, X, customer=ids)
+    shop.run(FIRST, model={"n_clusters": 2}, **own)
+    then = shop.ids(FIRST, y)
+    y[np.flatnonzero(y == 0)[:160]] = 2  # the first night's model puts these into centre 3
+    X[y == 2] -= [7.0, 14.0]
+    shop.table(SECOND, X, customer=ids)
+    lineage = shop.run(SECOND, **own).lineage
+    assert shop.ids(SECOND, y) == then | {2: 2}
+    assert lineage.ids_moved == pytest.approx(160 / 400)
+    assert [one.others for one in lineage.clusters if one.id == 2] == [[then[0]]]
+    shop.table(SECOND, X, customer=range(1000, 1400))
+    shop.run(SECOND, overwrite=True, **own)
+    assert shop.ids(SECOND, y) == {0: then[0], 3: 3, 2: then[3]}, "without members places decide"
+
+
 def test_ids_do_not_depend_on_partitions_or_workers(shop):
-    shop.table(FIRST, rows(300, 200, 100)[0])
-    shop.table(SECOND, rows(150, 250, 0, 200, seed=1)[0])
-    shop.run(FIRST)
+    shop.table(FIRST, rows(300, 200, 100)[0], customer=range(600))
+    shop.table(SECOND, rows(150, 250, 0, 200, seed=1)[0], customer=range(60, 660))
+    shop.run(FIRST, input={"id": "customer"})
     found = []
     with loopback_cluster(2) as workers:
         here, there = None, workers.scheduler_address
         for at, *cut in (here, 300, 70), (here, 100, 33), (here, 10_000, 10_000), (there, 100, 33):
             cluster = dict(zip(("partition_rows", "block_rows"), cut, strict=True))
-            shop.run(SECOND, overwrite=True, scheduler=at, cluster=cluster)
+            asked = {"cluster": cluster, "input": {"id": "customer"}}
+            shop.run(SECOND, overwrite=True, scheduler=at, **asked)
             out = shop.out(SECOND)
             names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
             found.append([published_file(out, name).read_bytes() for name in names])
