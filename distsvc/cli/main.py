@@ -10,7 +10,7 @@ import errno
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -292,14 +292,16 @@ def status(output_path: str, as_json: bool) -> None:
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
     """Publish a candidate at OUT that a check held back."""
     with failing_cleanly():
-        from distsvc.published.republish import continues_gone, publish_held
+        from distsvc.published import republish
 
-        manifest = publish_held(output_path, run_id)
-        gone = continues_gone(manifest)
+        manifest = republish.publish_held(output_path, run_id)
+        gone = republish.continues_gone(manifest)
+        passing = republish.passing_nights(output_path, manifest)
     say(
         f"run {run_id} is published: {manifest.rows:,} rows",
         *(f"warning: {check.words}" for check in manifest.failed),
         *([f"warning: {gone}"] if gone else []),
+        *_lines_on_nights("continue an earlier run than this one", passing),
         f"{output_path.rstrip('/')}/report.html",
         as_json=as_json and manifest.dumped(),
     )
@@ -331,19 +333,23 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     lines += [f"{output_path.rstrip('/')}/report.html"]
     if withdraw:
         lines = [f"{run} is withdrawn: nothing is published"]
-    if later:
-        days = f"--from {later[0].date} --to {later[-1].date}"
-        nights = ", ".join(
-            f"{one.date} ({one.address}{', held back' * one.is_held})" for one in later
-        )
-        before = "it" if withdraw else "the run that was published until now"
-        lines += [
-            f"warning: these nights continue {before}: {nights}",
-            f"to repeat them: distsvc backfill JOB.toml {days} --reprocess completed",
-        ]
+    before = "it" if withdraw else "the run that was published until now"
+    lines += _lines_on_nights(f"continue {before}", later)
     if withdraw:
         lines += [f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}"]
     say(*lines, as_json=as_json and manifest.dumped())
+
+
+def _lines_on_nights(what: str, nights: Sequence[LaterNight]) -> list[str]:
+    """Return a warning about later nights, and the command that repeats them."""
+    if not nights:
+        return []
+    named = ", ".join(f"{one.date} ({one.address}{', held back' * one.is_held})" for one in nights)
+    days = f"--from {nights[0].date} --to {nights[-1].date}"
+    return [
+        f"warning: these nights {what}: {named}",
+        f"to repeat them: distsvc backfill JOB.toml {days} --reprocess completed",
+    ]
 
 
 @main.command()

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.report.content.report import Report
 from distsvc.storage.places.arrays import json_bytes, read_json
-from distsvc.storage.publishing.lineages import successors
+from distsvc.storage.publishing.lineages import passing_runs, successors
 from distsvc.storage.publishing.manifest import (
     PAGE,
     REPORT,
@@ -35,7 +35,7 @@ class HeldRun(BaseModel):
 
 
 class LaterNight(NamedTuple):
-    """A night whose run continues a withdrawn run."""
+    """A later night than that of a run."""
 
     date: str
     address: str
@@ -88,6 +88,12 @@ def continues_gone(manifest: Manifest) -> str:
         f"it continues run {before.run_id}, which is no longer published at {before.path}: its "
         "cluster ids may differ from those of other nights; to repeat it, run the night again"
     )
+
+
+def passing_nights(path: str, manifest: Manifest) -> list[LaterNight]:
+    """Return the later nights that continue an earlier run than the one at an output."""
+    found = passing_runs(Output(path).store.address, manifest.lineage, manifest.run_date)
+    return [LaterNight(one.run_date, address, is_held=False) for address, one in found]
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +49,7 @@ from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing
 from distsvc.storage.places.process import remove_left, scratch
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.lineages import Lineage, later_runs
+from distsvc.storage.publishing.lineages import Lineage, LineageRun, later_runs, passing_runs
 from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import BEGUN, Output
 from distsvc.storage.publishing.retention import check_stays
@@ -72,7 +72,7 @@ class RunContext:
     algorithm: AlgorithmJob
     previous: Previous | None  # the published run that is continued
     lineage: Lineage | None  # None if the job names no previous run
-    notes: list[str]  # warnings about the run that is replaced
+    notes: list[str]  # warnings about the run that is replaced, and later nights
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
             keep_reference(job.continuity.reference, run, output.store, list(table.columns))
         inputs, digest = fingerprint(table), request.digest
         lineage = _lineage(request, run, inputs, previous)
-        notes = _notes_on_replaced(job, output)
+        notes = _notes_on_later(job, output, lineage)
         yield RunContext(job, run, output, digest, inputs, algorithm, previous, lineage, notes)
 
 
@@ -130,25 +130,34 @@ def _lineage(
     return lineage if previous is not None else replace(lineage, id=run.name)
 
 
-def _notes_on_replaced(job: Job, output: Output) -> list[str]:
-    """Return warnings if a run replaces a later night, or a run that others continue."""
-    published, date = output.manifest(), job.job.run_date
-    if published is None:
-        return []
-    notes = []
-    if date is not None and published.run_date > date:
+def _notes_on_later(job: Job, output: Output, lineage: Lineage | None) -> list[str]:
+    """Return warnings if later nights continue a replaced run, or an earlier one than this run."""
+    published, date, notes = output.manifest(), job.job.run_date, list[str]()
+    if published is not None:
+        replaces = f"replaces run {published.run_id}"
+        if date is not None and published.run_date > date:
+            notes.append(
+                f"this run of {date} {replaces} of {published.run_date}, which is later: nights "
+                "that continued that run keep its ids"
+            )
+        if later := _dates(later_runs(output.store.address, published)):
+            notes.append(
+                f"this run {replaces}, which later runs continued: {later}; to let them continue "
+                "this run, run them again with --overwrite"
+            )
+    if lineage is None or date is None or job.model.mode == "assign":
+        return notes
+    if passing := _dates(passing_runs(output.store.address, lineage.named(), date)):
         notes.append(
-            f"this run of {date} replaces run {published.run_id} of {published.run_date}, which is "
-            "later: nights that continued that run keep its ids"
-        )
-    later = later_runs(output.store.address, published)
-    if later:
-        dates = truncated([f"{one.run_date} ({address})" for address, one in later], 5)
-        notes.append(
-            f"this run replaces run {published.run_id}, which later runs continued: {dates}; to "
-            "let them continue this run, run them again with --overwrite"
+            f"these nights continue an earlier run than this one: {passing}; to let them continue "
+            "this run, run them again with --overwrite"
         )
     return notes
+
+
+def _dates(runs: Sequence[tuple[str, LineageRun]]) -> str:
+    """Return the dates of runs with their addresses."""
+    return truncated([f"{one.run_date} ({address})" for address, one in runs], 5)
 
 
 @contextmanager

@@ -153,7 +153,7 @@ def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifes
 def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
     """Return the published successors of a run, of all generations, by date, with addresses."""
     found = successors(address, manifest)
-    return [(at, one) for at, name, one in found if _published(at) == name]
+    return [(at, one) for at, name, one in found if _is_published(at, name)]
 
 
 def successors(address: str, manifest: Manifest) -> list[tuple[str, str, LineageRun]]:
@@ -161,18 +161,55 @@ def successors(address: str, manifest: Manifest) -> list[tuple[str, str, Lineage
 
     They may be published, held back, replaced or removed.
     """
-    if manifest.lineage is None:
-        return []
-    home = _joined(address, manifest.lineage.home)
-    record = Record()
-    with suppress(TemporaryError, DataError):
-        record, _ = _record(store_of(home).below(LINEAGES), manifest.lineage.id)
-    later, wanted = dict[str, LineageRun](), {manifest.run_id}
+    home, record = _record_of(address, manifest.lineage)
+    return _continuing(home, record, {manifest.run_id})
+
+
+def passing_runs(
+    address: str, lineage: LineageName | None, run_date: str
+) -> list[tuple[str, LineageRun]]:
+    """Return the published runs of later dates that continue an earlier run, by date.
+
+    Their jobs prefer the run at `address`, which is of `run_date`. Runs that continue these runs
+    are included. Each has its address.
+    """
+    home, record = _record_of(address, lineage)
+    passing = {
+        name
+        for name, one in record.runs.items()
+        if one.run_date > run_date and _passes(_joined(home, one.output), name, address)
+    }
+    later = _continuing(home, record, passing, with_first=True)
+    return [(at, one) for at, name, one in later if _is_published(at, name)]
+
+
+def _passes(at: str, run_id: str, address: str) -> bool:
+    """Return True if a run is published, and its job prefers the run at an address."""
+    found = _manifest(at)
+    passed = found.passed if found is not None and found.run_id == run_id else ()
+    return address in (store_of(path).address for path in passed)
+
+
+def _continuing(
+    home: str, record: Record, wanted: set[str], with_first: bool = False
+) -> list[tuple[str, str, LineageRun]]:
+    """Return the runs that continue the `wanted` ones, which are included if `with_first`."""
+    later = {name: record.runs[name] for name in wanted if with_first}
     while wanted:
         more = {name: one for name, one in record.runs.items() if one.previous in wanted}
         later, wanted = later | more, set(more)
     found = [(_joined(home, one.output), name, one) for name, one in later.items()]
     return sorted(found, key=lambda each: each[2].run_date)
+
+
+def _record_of(address: str, lineage: LineageName | None) -> tuple[str, Record]:
+    """Return the home and the record of a run's lineage; an empty record if it is unreadable."""
+    if lineage is None:
+        return address, Record()
+    home, record = _joined(address, lineage.home), Record()
+    with suppress(TemporaryError, DataError):
+        record, _ = _record(store_of(home).below(LINEAGES), lineage.id)
+    return home, record
 
 
 def _record(store: Store, name: str) -> tuple[Record, str | None]:
@@ -189,11 +226,16 @@ def _record(store: Store, name: str) -> tuple[Record, str | None]:
         ) from None
 
 
-def _published(address: str) -> str:
-    """Return the id of the run that is published at an address, or ""."""
+def _manifest(address: str) -> Manifest | None:
+    """Return the manifest that is published at an address, None if there is none."""
     with suppress(DistsvcError):
-        return read_manifest(store_of(address)).run_id
-    return ""
+        return read_manifest(store_of(address))
+    return None
+
+
+def _is_published(address: str, run_id: str) -> bool:
+    found = _manifest(address)
+    return found is not None and found.run_id == run_id
 
 
 def _split(address: str) -> tuple[str, str]:

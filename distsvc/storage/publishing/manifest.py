@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import posixpath
 from pathlib import Path, PurePosixPath
@@ -150,6 +151,14 @@ class Manifest(Listed):
         """Return a key of the job file as text; "" if it is unknown."""
         found = self.job.get(section)
         return str((isinstance(found, dict) and found.get(key)) or "")
+
+    @property
+    def passed(self) -> list[str]:
+        """The paths of ``continuity.previous`` that precede the run that this run continues."""
+        section, continued = self.job.get("continuity"), self.previous and self.previous.path
+        paths = section.get("previous") if isinstance(section, dict) else None
+        paths = paths if isinstance(paths, list) else []
+        return list(itertools.takewhile(lambda path: path != continued, map(str, paths)))
 
     @property
     def failed(self) -> list[CheckRecord]:

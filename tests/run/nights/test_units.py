@@ -79,10 +79,11 @@ def test_a_withdrawn_night_is_skipped(shop):
     report = shop.run(THIRD, checks=OFF)
     assert report.lineage.path == str(shop.out(FIRST))
     assert report.lineage.moved < 0.01
-    publish_held(out, run_id)
+    said = CliRunner().invoke(main, ["publish", out, "--held", run_id]).stdout
+    assert f"these nights continue an earlier run than this one: {THIRD} (" in said
+    assert f"backfill JOB.toml --from {THIRD} --to {THIRD} --reprocess completed" in said
     assert read_labels(out).equals(labels), "it can be published again"
-    _, later = withdraw(out)
-    assert later == []
+    assert withdraw(out)[1] == []
 
 
 def test_nights_that_continue_a_withdrawn_one_are_named(tmp_path):
