@@ -238,6 +238,7 @@ class Report(ReportPart):
     publish_command: OmitDefault[str | None] = None
     phases: list[PhaseCost]
     was_there: bool = Field(default=False, exclude=True)  # an earlier run published it
+    was_renamed: bool = Field(default=False, exclude=True)  # and this run changed its names
 
     def __repr__(self) -> str:
         k, n = len(self.clusters), self.input.n_rows

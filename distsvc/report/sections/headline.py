@@ -59,16 +59,19 @@ def good_numbers(report: Report) -> list[int]:
 def outcome(report: Report) -> list[str]:
     """Return a line on a run in parts: clusters, outliers, comparison with the night before."""
     outliers, rows = report.outliers, f"{report.input.n_rows:,} rows"
+    end = words_of_night(report)
+    if report.was_renamed:
+        end.append("names changed: report.html, report.json and clusters.parquet are written anew")
     where = f"{outliers.share:.1%} outside" if outliers.defined else "no outside"
     if outliers.only:
-        return [rows, where, *words_of_night(report)]
+        return [rows, where, *end]
     reason = doubt(report).replace("\u00a0", "")  # as in "2.1%"
     if why_unclear(report):
         reason = f" ({best_guess(report)}; {reason})"
     elif reason:
         reason = f", but {reason}"
     every = " every cluster" if outliers.defined else ""
-    return [f"{brief(report)} in {rows}{reason}", f"{where}{every}", *words_of_night(report)]
+    return [f"{brief(report)} in {rows}{reason}", f"{where}{every}", *end]
 
 
 def why_unclear(report: Report) -> str:

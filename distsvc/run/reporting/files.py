@@ -143,7 +143,7 @@ def rename_clusters(output: Output, job: Job) -> Report:
                 CLUSTERS_FILE: clusters_file(report, read_manifest(output.store).run_date),
             }
         )
-    return report
+    return report.model_copy(update={"was_renamed": True})
 
 
 def rewrite_page(published: str) -> str:

@@ -19,6 +19,7 @@ from distsvc.job.file import load_job
 from distsvc.report.content.limits import PageLimits
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
+from distsvc.report.sections.headline import outcome
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.job import run_job
 from distsvc.run.reporting import files
@@ -124,6 +125,8 @@ def test_given_names_continue_and_can_be_changed(shop):
     job = load_job(shop.job_file(names={"0": "friends"}), (), SECOND)
     report = run_job(job, start=Start())
     assert report.was_there
+    assert outcome(report)[-1].startswith("names changed: report.html, report.json and clusters.")
+    assert outcome(run_job(job, start=Start()))[-1].startswith("4 checks passed")
     assert report.names == {"0": "friends"}
     page = (shop.out(SECOND) / "report.html").read_text()
     assert "friends" in page
