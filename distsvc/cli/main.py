@@ -473,9 +473,9 @@ def backfill(
         replacing = [] if reprocess == "none" else ["--overwrite"]
         return command("run", job_file, "--run-date", day, "--fresh", *replacing)
 
-    def again(day: str) -> str:
+    def again(day: str, skip_missing: bool = start.skip_missing) -> str:
         kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
-        kept += ["--skip-missing"] if start.skip_missing else []
+        kept += ["--skip-missing"] if skip_missing else []
         kept += ["--skip-empty"] if start.skip_empty else []
         kept += [f"--metrics-file={metrics_file}"] if metrics_file else []
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
@@ -513,6 +513,8 @@ def backfill(
         lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {so_far}"]
         lines += ["to go on, once the input is mended:" if publish else "to go on:"]
         lines += [f"  {line}" for line in go_on]
+        if stopped.missing:
+            lines += ["or, to leave out days without an input:", f"  {again(stopped.day, True)}"]
         lines += ["or, to publish the held night:"] if publish else []
         say(*lines, *(f"  {line}" for line in publish), err=True)
     sys.exit(code)

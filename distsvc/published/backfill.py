@@ -9,7 +9,14 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from distsvc.errors import CheckFailedError, InterruptedRunError, JobFileError, SkippedError
+from distsvc.errors import (
+    CheckFailedError,
+    InputNotFoundError,
+    InputNotReadyError,
+    InterruptedRunError,
+    JobFileError,
+    SkippedError,
+)
 from distsvc.errors.faults import DEFECT, exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.monitoring.announce import Announcer
@@ -43,6 +50,7 @@ class BackfilledDay(NamedTuple):
     held: str | None = None  # the run that a check held back
     fresh: bool = False  # whether an interrupted run needs ``--fresh``
     warnings: Sequence[str] = ()  # of a published run
+    missing: bool = False  # whether ``--skip-missing`` leaves the day out
 
     def line(self) -> str:
         """Return the day as a line for people."""
@@ -102,7 +110,8 @@ def backfill(
                 held = [one.run_id for one in candidates(output)]
                 named = next((run_id for run_id in held if run_id in words), held[-1])
                 done = done._replace(state="held", held=named)
-            done = done._replace(fresh=isinstance(error, InterruptedRunError))
+            missing = isinstance(error, InputNotFoundError | InputNotReadyError)
+            done = done._replace(fresh=isinstance(error, InterruptedRunError), missing=missing)
         yield done
         if done.exit_code:
             return

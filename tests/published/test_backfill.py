@@ -233,6 +233,16 @@ def test_the_printed_command_keeps_skip_missing(job_file, monkeypatch):
     assert CliRunner().invoke(main, command).exit_code == 65
 
 
+@pytest.mark.parametrize(("ready", "code"), [([], 66), (["--set", "input.ready=_SUCCESS"], 75)])
+def test_a_missing_input_offers_skip_missing(job_file, ready, code):
+    (job_file.parent / f"data/{DAYS[0]}.parquet").unlink()
+    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[0], *ready]
+    said = CliRunner().invoke(main, command)
+    *_, instead = said.stderr.splitlines()
+    assert (said.exit_code, "--skip-missing" in instead) == (code, True)
+    assert CliRunner().invoke(main, shlex.split(instead)[1:]).exit_code == 0
+
+
 @pytest.mark.parametrize("path", ["out", "out/{run_date:%Y-%m}"])
 def test_every_day_needs_an_output_of_its_own(job_file, path):
     with pytest.raises(JobFileError, match=r"^output\.path must contain the date"):
