@@ -37,7 +37,7 @@ from distsvc.cli.options import (
     taken,
 )
 from distsvc.errors import one_line
-from distsvc.errors.urls import bare_text
+from distsvc.errors.urls import bare_text, shown_address
 from distsvc.job.dates import MOST_DAYS
 from distsvc.published.calling import run_and_announce
 from distsvc.run.work.start import ClusterAddress, Display, Start
@@ -344,7 +344,9 @@ def _lines_on_nights(what: str, nights: Sequence[LaterNight]) -> list[str]:
     """Return a warning about later nights, and the command that repeats them."""
     if not nights:
         return []
-    named = ", ".join(f"{one.date} ({one.address}{', held back' * one.is_held})" for one in nights)
+    named = ", ".join(
+        f"{one.date} ({shown_address(one.address)}{', held back' * one.is_held})" for one in nights
+    )
     days = f"--from {nights[0].date} --to {nights[-1].date}"
     return [
         f"warning: these nights {what}: {named}",

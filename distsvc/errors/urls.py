@@ -94,3 +94,9 @@ def local_file(name: str, path: str) -> Path:
     if "://" in path:
         raise JobFileError(f"{name}: expected a file of this machine, found {bare_url(path)}")
     return Path(path)
+
+
+def shown_address(address: str) -> str:
+    """Return a path below the working directory relative to it, and any other address as it is."""
+    path = Path(address)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else address

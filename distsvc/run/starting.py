@@ -26,6 +26,7 @@ from distsvc.errors import (
     PartitionFailedError,
     SkippedError,
 )
+from distsvc.errors.urls import shown_address
 from distsvc.job.config import UNDECIDING, Job, with_key
 from distsvc.run.algorithms import begin
 from distsvc.run.algorithms.algorithm import AlgorithmJob
@@ -157,7 +158,7 @@ def _notes_on_later(job: Job, output: Output, lineage: Lineage | None) -> list[s
 
 def _dates(runs: Sequence[tuple[str, LineageRun]]) -> str:
     """Return the dates of runs with their addresses."""
-    return truncated([f"{one.run_date} ({address})" for address, one in runs], 5)
+    return truncated([f"{one.run_date} ({shown_address(at)})" for at, one in runs], 5)
 
 
 @contextmanager

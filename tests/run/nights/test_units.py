@@ -86,13 +86,14 @@ def test_a_withdrawn_night_is_skipped(shop):
     assert withdraw(out)[1] == []
 
 
-def test_nights_that_continue_a_withdrawn_one_are_named(tmp_path):
+def test_nights_that_continue_a_withdrawn_one_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     shop = Shop(tmp_path)
     for night, seed in ((FIRST, 0), (SECOND, 1)):
         shop.table(night, rows(150, 100, 50, seed=seed)[0])
         shop.run(night, checks=OFF)
     found = CliRunner().invoke(main, ["rollback", str(shop.out(FIRST)), "--withdraw"])
-    assert f"these nights continue it: {SECOND} ({shop.out(SECOND)})" in found.stdout
+    assert f"these nights continue it: {SECOND} (out/{SECOND})" in found.stdout
     assert f"backfill JOB.toml --from {SECOND} --to {SECOND} --reprocess" in found.stdout
 
 
