@@ -132,10 +132,8 @@ def rename_clusters(output: Output, job: Job) -> Report:
         report = read_report(output)
         lineage, labels = report.lineage, [cluster.label for cluster in report.clusters]
         next_id = lineage.next_id if lineage else max(labels, default=-1) + 1
-        kept = [one for one in report.warnings if not one.startswith("names: ")]
-        news = {"names": dict(job.names), "job_file": job_text(job)}
-        news["warnings"] = [*kept, *_odd_names(job.names, next_id)]
-        report = report.model_copy(update=news)
+        report = report.model_copy(update={"job_file": job_text(job)})
+        report = _with_names(report, job.names, next_id)
         output.revise(
             {
                 PAGE: page_of(report),
@@ -221,16 +219,7 @@ def make_report(
             meaning=rule.words.meaning,
         ),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
-        warnings=list(
-            dict.fromkeys(
-                [
-                    *run.plan.notes,
-                    *learned.warnings,
-                    *notes,
-                    *_odd_names(job.names, labeller.next_id),
-                ]
-            )
-        ),
+        warnings=list(dict.fromkeys([*run.plan.notes, *learned.warnings, *notes])),
         doubts=[
             *(one.clause for one in separating),
             *_doubts_of_missing(parts, labeller.ids),
@@ -247,7 +236,6 @@ def make_report(
     held = any(check.state == "failed" for check in checks)
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
     more: dict[str, object] = {
-        "names": dict(job.names),
         "earlier_names": _earlier_names(comparison.lineage),
         "rows": rows_part(run, job, counts, largest),
         "lineage": comparison.lineage,
@@ -257,12 +245,26 @@ def make_report(
         "held": held,
         "publish_command": shlex.join(words) if held else None,
     }
-    return named.model_copy(update=more)
+    return _with_names(named.model_copy(update=more), job.names, labeller.next_id)
 
 
-def _odd_names(names: Mapping[str, str], next_id: int) -> Iterator[str]:
+def _with_names(report: Report, names: Mapping[str, str], next_id: int) -> Report:
+    """Return a report with other names of its clusters, and the warnings about these names."""
+    report = report.model_copy(update={"names": dict(names)})
+    kept = [one for one in report.warnings if not one.startswith("names: ")]
+    return report.model_copy(update={"warnings": [*kept, *_odd_names(report, next_id)]})
+
+
+def _odd_names(report: Report, next_id: int) -> Iterator[str]:
     """Yield a warning for each name of a cluster id that was never given, or of several ids."""
+    names = report.names
+    made = {name: one for one, name in cluster_names(report).items() if str(one) not in names}
     for number, name in names.items():
+        if name in made:
+            yield (
+                f"names: {name!r}, of the id {number}, is also the name of cluster {made[name]} by "
+                "its columns; give one of them another name"
+            )
         if int(number) >= next_id:
             yield (
                 f"names: no cluster has or had the id {number}, named {name!r}; ids go from 0 to "

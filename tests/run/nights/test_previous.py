@@ -10,6 +10,7 @@ from distsvc.errors import DataError, JobFileError, TemporaryError
 from distsvc.job.file import load_job
 from distsvc.published.predict import predict_table
 from distsvc.published.republish import withdraw
+from distsvc.report.sections.names import cluster_names
 from distsvc.run.job import run_job
 from distsvc.run.starting import open_run
 from distsvc.run.work.progress import Progress
@@ -150,6 +151,9 @@ def test_a_column_of_another_type_than_the_night_before_is_refused(shop):
 
 def test_a_name_for_an_id_that_was_never_given_is_a_warning(shop):
     shop.table(DAYS[0], rows(300, 200, 100)[0])
-    found = shop.run(DAYS[0], names={"2": "quiet", "9": "loud"}).warnings
-    about = [one for one in found if one.startswith("names: ")]
+    found = shop.run(DAYS[0], names={"2": "quiet", "9": "loud"})
+    about = [one for one in found.warnings if one.startswith("names: ")]
     assert about == ["names: no cluster has or had the id 9, named 'loud'; ids go from 0 to 2"]
+    job = load_job(shop.job_file(names={"2": cluster_names(found)[0]}), (), DAYS[0])
+    [about] = [one for one in run_job(job).warnings if one.startswith("names: ")]
+    assert "of the id 2, is also the name of cluster 0 by its columns" in about
