@@ -207,6 +207,9 @@ def hint_of_option(error: click.NoSuchOption) -> str:
     command, name = error.ctx.command if error.ctx else None, error.option_name
     names = {of.name for of in command.params} if command else set()
     likely = [option for option in error.possibilities or () if option != "--help"]
+    key = SHORT.get(name.lstrip("-").replace("-", "_"))
+    if key and "settings" not in names:
+        return f"; it is an option of distsvc run, or {key} in a job file"
     if "settings" in names:
         from distsvc.job.file import keys_like, keys_named
 

@@ -141,6 +141,7 @@ def test_another_key_of_the_same_section_may_be_set(asked):
         (["backfill", "a", "--n-clusters=5"], "; did you mean --set model.n_clusters=VALUE?"),
         (["gc", "a", "--dryrun"], "; did you mean --dry-run?"),
         (["history", "a", "--html", "b"], "; the options are --page, --json"),
+        (["init", "a", "--max-clusters=5"], "of distsvc run, or model.max_clusters in a job file"),
     ],
     ids=str,
 )
