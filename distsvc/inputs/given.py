@@ -7,6 +7,7 @@ attribute for every column.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -198,7 +199,7 @@ def number_types(
             kinds.append(np.dtype(np.float64))
         else:
             raise UnusableRowsError(
-                f"{name}: column {field.name!r} has the type {kind}, expected numbers: leave the "
+                f"{name}: column {field.name!r} is {type_words(kind)}, expected numbers: leave the "
                 "column out, or convert it to numbers"
             )
     return kinds
@@ -209,6 +210,26 @@ def is_numeric(kind: pa.DataType) -> bool:
     types = pa.types
     tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null
     return any(test(kind) for test in tests)
+
+
+TYPE_WORDS = {
+    r"u?int\d+": "a whole number",
+    r"(half)?float|double|decimal.*": "a number",
+    r"(large_)?string(_view)?": "text",
+    r"bool": "true or false",
+    r"date\d+.*": "a date",
+    r"timestamp.*": "a date and time",
+    r"time\d+.*": "a time of day",
+    r"duration.*": "a duration",
+    r"null": "empty",
+}
+"""The words for a value in messages, by patterns of the names of Arrow types."""
+
+
+def type_words(kind: pa.DataType, other: pa.DataType | None = None) -> str:
+    """Return a type in words, or its name if it has none or `other` has the same words."""
+    found = next((v for k, v in TYPE_WORDS.items() if re.fullmatch(k, str(kind))), str(kind))
+    return str(kind) if other is not None and type_words(other) == found else found
 
 
 def has_values(array: pa.Array) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.given import has_values, is_numeric, numbers, rows_of
+from distsvc.inputs.given import has_values, is_numeric, numbers, rows_of, type_words
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
@@ -141,7 +141,8 @@ def mixed_rows(
             kind = column.type
             is_level = pa.types.is_integer(kind) and not (of and are_words(of.known))
             if not (is_level or _is_text(kind) or pa.types.is_null(kind)):
-                raise UnusableRowsError(f"X: column {shown} is {kind}, expected text, as in fit")
+                found = type_words(kind)
+                raise UnusableRowsError(f"X: column {shown} is {found}, expected text, as in fit")
             words = texts_of(column) if is_text else column.cast(pa.string())
             of = of or Levels.of(words)
             rows[:, k] = of.codes(words)
@@ -149,7 +150,7 @@ def mixed_rows(
             raise UnusableRowsError(f"X: column {shown} holds text, expected numbers, as in fit")
         elif not is_numeric(column.type):
             raise UnusableRowsError(
-                f"X: column {shown} has the type {column.type}, expected numbers, booleans or "
+                f"X: column {shown} is {type_words(column.type)}, expected numbers, booleans or "
                 "text: leave the column out, or convert it to numbers"
             )
         else:

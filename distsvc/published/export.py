@@ -16,6 +16,7 @@ from distsvc.errors import DataError, JobFileError, TemporaryError, one_line
 from distsvc.errors.extras import required
 from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import bare_text, checked_url, lake_url
+from distsvc.inputs.given import type_words
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import write_whole
@@ -140,8 +141,8 @@ def _id_type(nights: Sequence[_Night]) -> pa.DataType:
         pairs = zip(nights, kinds, strict=True)
         night, other = next((night, kind) for night, kind in pairs if kind != first)
         raise DataError(
-            f"expected ids of one type in all nights, found {first} at {nights[0].output.shown} "
-            f"and {other} at {night.output.shown}"
+            f"expected ids of one type in all nights, found {type_words(first, other)} at "
+            f"{nights[0].output.shown} and {type_words(other, first)} at {night.output.shown}"
         ) from None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.given import has_values, rows_of
+from distsvc.inputs.given import has_values, rows_of, type_words
 from distsvc.inputs.rows import Input, Reading, RowValues, UserData, not_rows_error
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
@@ -404,10 +404,10 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     if isinstance(feature, Numeric) and is_text(kind) and are_numbers(values):
         return pa.array(TextNumber(column=feature.column).values(values))
     if not feature.takes(kind) and has_values(values):
-        shown = "text" if is_text(kind) else str(kind)
         of_time = is_text(kind) and isinstance(feature, Time)
         hint = "; convert it by pandas.to_datetime or to_timedelta" if of_time else ""
         raise DataError(
-            f"{NAME}: column {feature.column!r} is {shown}, expected {feature.expected}{hint}"
+            f"{NAME}: column {feature.column!r} is {type_words(kind)}, expected "
+            f"{feature.expected}{hint}"
         )
     return values

@@ -423,8 +423,8 @@ def test_features_are_computed_as_in_the_job(with_features, tmp_path):
     ("column", "values", "message"),
     [
         ("v", [[1.0, 2.0], [3.0]], "column 'v', row 1: expected a list of 2 numbers"),
-        ("v", [1.0, 2.0], "column 'v' is double, expected vectors of 2 numbers"),
-        ("took", [1.0, 2.0], "column 'took' is double, expected dates, times or durations"),
+        ("v", [1.0, 2.0], "column 'v' is a number, expected vectors of 2 numbers"),
+        ("took", [1.0, 2.0], "column 'took' is a number, expected dates, times or durations"),
         ("took", ["1 s", "2 s"], "column 'took' is text, .*; convert it by pandas.to_datetime"),
         ("took", [None, None], r"column 'took' has 2 missing values .*first at row 0\)"),
         ("v", [None, None], r"column 'v\[0\]' has 2 missing values .*first at row 0\)"),

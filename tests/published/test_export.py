@@ -146,7 +146,7 @@ def test_nights_of_two_jobs_or_with_other_ids_are_refused(shop, tmp_path):
     other = Shop(tmp_path)
     other.table(SECOND, rows(300, 200, 100)[0], customer=[f"c{i}" for i in range(600)])
     other.run(SECOND, input={"id": "customer"})
-    with pytest.raises(DataError, match="ids of one type in all nights, found int64 at"):
+    with pytest.raises(DataError, match="ids of one type in all nights, found a whole number at"):
         export(str(tmp_path / "out"), target)
     other.run(SECOND, overwrite=True, job={"name": "market"})
     with pytest.raises(JobFileError, match="of 2: one without a name, market; give the folder"):

@@ -348,8 +348,9 @@ def write_moves(
             kind_before = first_part.schema.field(0).type
             if is_text(kind) != is_text(kind_before):
                 notes.append(
-                    f"ids in {name!r} are {kind}, and {kind_before} in {previous.path}: an id that "
-                    "is written otherwise counts as another one; give the column the type it had"
+                    f"ids in {name!r} are {'' if is_text(kind) else 'not '}text, unlike those in "
+                    f"{previous.path}: an id that is written otherwise counts as another one; give "
+                    "the column the type it had"
                 )
             sides = [
                 _split(tables, kind, n_buckets, folder / side)

@@ -136,14 +136,14 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
             f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, expected among the "
             f"{len(table.columns)} clustered columns"
         )
-    now = {one.column: (one, kind) for one, kind in zip(table.features, table.types, strict=True)}
+    now = {one.column: one.meaning for one in table.features}
     for before in previous.features:
-        feature, kind = now[before.column]
-        if feature.meaning != before.meaning:
+        if now[before.column] != before.meaning:
             raise DataError(
-                f"column {before.column!r} of {table.shown} is {kind}, read as {feature.meaning}; "
-                f"the previous run, {previous.path}, read {before.meaning}: give the column the "
-                "type that it had, or remove continuity.previous, so that cluster ids start at 0"
+                f"column {before.column!r} of {table.shown} is read as {now[before.column]}, by "
+                f"the previous run, {previous.path}, as {before.meaning}: give the column the "
+                "type, or the kind in [columns], that it had, or remove continuity.previous, so "
+                "that cluster ids start at 0"
             )
     restore_model(previous.model, previous.folder, run, PREVIOUS)
 

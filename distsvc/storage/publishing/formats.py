@@ -15,6 +15,7 @@ from pydantic import AliasPath, Field
 
 from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError, one_line
 from distsvc.errors.forms import Form, parsed
+from distsvc.inputs.given import type_words
 from distsvc.storage.places.arrays import file_facts, read_json, write_whole
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.manifest import MANIFEST, ListedFile, Manifest, checked
@@ -216,7 +217,8 @@ class ZarrLabels(ParquetLabels):
                 )
         if not pa.types.is_integer(id_type):
             raise DataError(
-                f"output.format 'zarr' needs whole numbers as ids; column {id_name!r} is {id_type}"
+                "output.format 'zarr' needs whole numbers as ids; column "
+                f"{id_name!r} is {type_words(id_type)}"
             )
 
     def convert(

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.inputs.given import is_numeric
+from distsvc.inputs.given import is_numeric, type_words
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.features import (
@@ -57,10 +57,6 @@ NOT_UTF8 = "not UTF-8"
 PLAIN_TEXT, DATE, DATE_AND_TIME = "text", "date", "date and time"
 """Reasons why columns of these types are no features by default."""
 
-_TYPE_WORDS = {
-    "string": PLAIN_TEXT, "large_string": PLAIN_TEXT, "date": DATE, "timestamp": DATE_AND_TIME,
-}  # fmt: skip
-
 INCOMPARABLE = (PANDAS_INDEX, *CODE_REASONS)
 """Reasons that also exclude a column from comparisons of clusters."""
 
@@ -93,7 +89,7 @@ class Scan:
     @cached_property
     def shown(self) -> dict[str, str]:
         """The text for each column in messages."""
-        return {name: str(kind) for name, kind in self.types.items()} | self.words
+        return {name: type_words(kind) for name, kind in self.types.items()} | self.words
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -139,7 +135,9 @@ def merge_schemas(
             if merged is not None:
                 types[column] = merged
                 continue
-            words = f"column {column!r} is {kind} in {name}, {types[column]} in earlier files"
+            pair = kind, types[column]
+            now, before = type_words(*pair), type_words(*pair[::-1])
+            words = f"column {column!r} is {now} in {name}, {before} in earlier files"
             problems.setdefault(column, words)
             if is_default(kind):
                 types[column] = UNKNOWN_TYPE
@@ -224,7 +222,7 @@ def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) ->
         if not is_category(scan.types[name]):
             raise JobFileError(
                 f"preprocess.encode: column {name!r} of {config.shown} is {scan.shown[name]}, "
-                "expected text, booleans or integers"
+                "expected text, booleans or whole numbers"
             )
 
 
@@ -238,7 +236,7 @@ def check_kinds(
         check_column(name, f"columns.{name}", config.shown, scan)
         kind = scan.types[name]
         if of.kind == CATEGORY or (of.kind == BINARY and is_text(kind)):
-            fits, wanted = is_category(kind), "text, booleans or integers"
+            fits, wanted = is_category(kind), "text, booleans or whole numbers"
         else:
             fits = name in texts or (is_usable(kind) and not is_vector(kind))
             wanted = "one number in each row" + (", or 'category'" if is_category(kind) else "")
@@ -278,7 +276,7 @@ def exclusion_reasons(
         shown = scan.shown[name]
         if holds_numbers(scan.types[name]) and not is_usable(scan.types[name]):
             return NESTED.format(kind=shown)
-        return _TYPE_WORDS.get(re.sub(r"(32|64)?\[.*", "", shown), shown)
+        return shown.removeprefix("a ")
 
     return {name: reason(name) for name in scan.types if name not in used}
 

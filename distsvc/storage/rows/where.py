@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError, JobFileError, shown
+from distsvc.inputs.given import type_words
 from distsvc.storage.rows.numeric_text import is_text
 
 Literal = bool | int | Decimal | str
@@ -212,7 +213,8 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
     except (pa.ArrowException, TypeError, ValueError):  # ValueError: text that is no Unicode
         value = literal if isinstance(literal, Decimal) else shown(literal)
         raise DataError(
-            f"input.where compares column {name!r} ({kind}) with {value}, which has another type"
+            f"input.where compares column {name!r} ({type_words(kind)}) with {value}, which has "
+            "another type"
         ) from None
 
 

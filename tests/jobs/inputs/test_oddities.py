@@ -144,7 +144,7 @@ def test_set_to_what_is_no_toml_is_text(tmp_path, value):
 
 
 def test_a_filter_with_text_that_is_no_unicode():
-    with pytest.raises(DataError, match=r"compares column 's' \(string\) with '\\\\?ud800'"):
+    with pytest.raises(DataError, match=r"compares column 's' \(text\) with '\\\\?ud800'"):
         parse_where("s == '\ud800'").mask({"s": pa.array(["a"])})
 
 

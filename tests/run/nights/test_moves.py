@@ -88,7 +88,7 @@ def test_ids_that_became_text_are_a_warning(tmp_path):
         known = [f"{i}.0" for i in range(600)] if date == SECOND else customers(600)
         shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=known)
     shop.run(FIRST, **ids)
-    warning = "ids in 'customer' are string, and int64 in "
+    warning = "ids in 'customer' are text, unlike those in "
     assert any(note.startswith(warning) for note in shop.run(SECOND, **ids).warnings)
     again = shop.run(THIRD, **ids | {"continuity": {"previous": str(shop.out(FIRST))}})
     assert not any("ids in 'customer'" in note for note in again.warnings)

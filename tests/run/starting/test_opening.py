@@ -153,7 +153,7 @@ def test_a_defect_of_a_models_step_is_not_blamed_on_the_job(table, monkeypatch):
 
 def test_zarr_refuses_ids_of_text(table):
     job = job_for(table, MODELS["sampled"], input={"id": "name"}, output={"format": "zarr"})
-    message = "^output.format 'zarr' needs whole numbers as ids; column 'name' is string$"
+    message = "^output.format 'zarr' needs whole numbers as ids; column 'name' is text$"
     with pytest.raises(DataError, match=message), open_job(job):
         pass
     numbered = job_for(table, MODELS["sampled"], input={"id": "event"}, output={"format": "zarr"})

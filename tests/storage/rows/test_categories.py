@@ -137,7 +137,7 @@ def test_codes_of_csv_keep_their_zeros(tmp_path, monkeypatch):
     X = everything(table)[1]
     assert X[:, :3].argmax(axis=1)[[0, 60, 93]].tolist() == [0, 1, 2]
     assert np.isnan(X[:, 0]).nonzero()[0].tolist() == [90, 91, 92], "NA is no number"
-    text = "'code' (string) with 7, which has another type"
+    text = "'code' (text) with 7, which has another type"
     with pytest.raises(DataError, match=re.escape(text)):
         opened(tmp_path, data, {"code": "onehot"}, "t.csv", where="code == 7")
 
@@ -151,7 +151,7 @@ def test_codes_of_csv_may_look_unlike_in_each_file(tmp_path):
     table, _ = counted(open_table(config, tmp_path / "staging", preprocess))
     assert table.features[0].known == ("007", "7", "n")
     (tmp_path / "b.csv").write_text("code\n" + "7.5\n" * 12)
-    with pytest.raises(JobFileError, match=r"column 'code' of .* is double, expected text"):
+    with pytest.raises(JobFileError, match=r"column 'code' of .* is a number, expected text"):
         open_table(config, tmp_path / "staging", preprocess)
 
 

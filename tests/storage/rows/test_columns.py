@@ -66,12 +66,12 @@ def test_names_with_dots_and_spaces(tmp_path):
     [
         ({"columns": ["a", "bb"]}, r"input.columns: .*no column 'bb'; did you mean 'b'\?"),
         ({"columns": ["zzzz"]}, r"no column 'zzzz'; available: row_id, a, b, c, flag, label"),
-        ({"columns": ["row_id"]}, r"column 'row_id' of .* is string, expected a numeric"),
-        ({"columns": ["label"]}, r"column 'label' of .* is string, expected a numeric"),
+        ({"columns": ["row_id"]}, r"column 'row_id' of .* is text, expected a numeric"),
+        ({"columns": ["label"]}, r"column 'label' of .* is text, expected a numeric"),
         ({"id": "rowid"}, r"input.id: .*no column 'rowid'; did you mean 'row_id'\?"),
         ({"classes": "labels"}, r"input.classes: .*did you mean 'label'\?"),
         ({"where": "splt == 1"}, r"input.where: .*no column 'splt'; did you mean 'split'\?"),
-        ({"where": "row_id == 1"}, r"input.where compares column 'row_id' \(string\) with 1"),
+        ({"where": "row_id == 1"}, r"input.where compares column 'row_id' \(text\) with 1"),
     ],
 )
 def test_a_wrong_column_is_named(tmp_path, fields, message):
@@ -95,7 +95,9 @@ def test_wrong_keys_are_job_file_errors(tmp_path, fields, message):
 
 def test_no_numeric_column(tmp_path):
     pq.write_table(pa.table({"s": ["a"], "y": [1]}), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"no numeric column .* found s \(string\), y \(int64\)"):
+    with pytest.raises(
+        DataError, match=r"no numeric column .* found s \(text\), y \(a whole number\)"
+    ):
         opened(tmp_path / "t.parquet", tmp_path, classes="y")
 
 
@@ -103,7 +105,10 @@ def test_no_numeric_column(tmp_path):
     ("second", "message"),
     [
         ({"x": [1.0]}, r"column 'y' is missing from .*b.parquet"),
-        ({"x": [1.0], "y": ["1"]}, r"column 'y' is string in .*b.parquet, int64 in earlier files"),
+        (
+            {"x": [1.0], "y": ["1"]},
+            r"column 'y' is text in .*b.parquet, a whole number in earlier files",
+        ),
         ({"x": [1.0], "y": [1], "z": [1]}, r"column 'z' is in .*b.parquet, not in .*a.parquet"),
     ],
 )

@@ -208,5 +208,5 @@ def test_a_model_of_text_reads_numbers_and_the_other_way_round(tmp_path):
         rows = {"t": texts, "x": [0.5]}
         table = written(tmp_path, rows, known=numbers, columns=["t", "x"])
         np.testing.assert_array_equal(everything(table)[1], [[expected, 0.5]])
-    with pytest.raises(DataError, match="is string, expected"):
+    with pytest.raises(DataError, match="is text, expected"):
         written(tmp_path, {"t": ["seven"], "x": [0.5]}, known=numbers, columns=["t", "x"])

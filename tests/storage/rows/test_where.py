@@ -156,12 +156,12 @@ def test_numbers_of_any_size(number):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("s == 1", r"column 's' \(string\) with 1"),
-        ("n == 'a'", r"column 'n' \(int64\) with 'a'"),
-        ("b == 1", r"column 'b' \(bool\) with 1"),
-        ("n == true", r"column 'n' \(int64\) with True"),
-        ("s == true", r"column 's' \(string\) with True"),
-        ("day == 'soon'", r"column 'day' \(date32\[day\]\) with 'soon'"),
+        ("s == 1", r"column 's' \(text\) with 1"),
+        ("n == 'a'", r"column 'n' \(a whole number\) with 'a'"),
+        ("b == 1", r"column 'b' \(true or false\) with 1"),
+        ("n == true", r"column 'n' \(a whole number\) with True"),
+        ("s == true", r"column 's' \(text\) with True"),
+        ("day == 'soon'", r"column 'day' \(a date\) with 'soon'"),
         ("day == 3", r"column 'day'"),
     ],
 )

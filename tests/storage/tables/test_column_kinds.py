@@ -83,7 +83,7 @@ def test_other_algorithms_and_rows_of_unit_length_take_numbers_only(tmp_path):
     kinds = {"country": "category"}
     plan = plan_of(tmp_path, model=model, columns=kinds, preprocess={"missing": "drop"})
     assert "country=DE" in plan.table.columns
-    with pytest.raises(DataError, match="is string, expected a numeric"):
+    with pytest.raises(DataError, match="is text, expected a numeric"):
         plan_of(tmp_path, model=model, input={"columns": ["age", "country"]})
 
 
@@ -152,9 +152,9 @@ def test_text_of_two_values_can_be_binary(tmp_path, name):
 @pytest.mark.parametrize(
     ("kinds", "words"),
     [
-        ({"country": "count"}, "columns.country = 'count': column 'country' of .* is string"),
+        ({"country": "count"}, "columns.country = 'count': column 'country' of .* is text"),
         ({"city": "ordinal"}, "columns.city = 'ordinal': .* or 'category'"),
-        ({"age": "category"}, "columns.age = 'category': .* is double, expected text, booleans"),
+        ({"age": "category"}, "columns.age = 'category': .* is a number, expected text, bool"),
         ({"agee": "count"}, "columns.agee: .* has no column 'agee'; did you mean 'age'"),
         ({"agee": "ignore"}, "columns.agee = 'ignore': .* has no column 'agee'"),
         ({"age": "counts"}, "columns.age must be 'continuous', .* found 'counts'"),

@@ -224,7 +224,7 @@ def test_other_text_is_left_out(tmp_path, name):
     table = opened(tmp_path / "t.parquet", tmp_path)
     assert table.left_out == {"t": reason}
     assert ["'t'" in note for note in notes_on_columns(table)] == [True] * (reason != "text")
-    with pytest.raises(DataError, match="is string, expected"):
+    with pytest.raises(DataError, match="is text, expected"):
         opened(tmp_path / "t.parquet", tmp_path, columns=["t"])
 
 

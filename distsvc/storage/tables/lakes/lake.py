@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, EmptyInputError, JobFileError
-from distsvc.inputs.given import is_numeric
+from distsvc.inputs.given import is_numeric, type_words
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location, Versions
@@ -96,9 +96,11 @@ class Snapshot(Files):
         for name, stored in held.items():
             kind, wanted = plain_type(schema.field(stored).type), self.types[name]
             if kind != wanted and not any(alike(kind) and alike(wanted) for alike in _ALIKE):
-                problems.setdefault(
-                    name, f"column {name!r} is {kind} in {shown}, expected {wanted} as in the table"
+                found, expected = type_words(kind, wanted), type_words(wanted, kind)
+                words = (
+                    f"column {name!r} is {found} in {shown}, expected {expected} as in the table"
                 )
+                problems.setdefault(name, words)
         values = {n: part.values.get(n) for n in self.types if n not in held}
         names = {name: stored for name, stored in held.items() if stored != name}
         return LakeFile(names, values, part.deleted is not None)
