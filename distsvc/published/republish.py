@@ -32,6 +32,7 @@ class HeldRun(BaseModel):
     clusters: int
     failed: list[CheckRecord]
     page: str
+    gone: str  # the warning of `continues_gone`
 
 
 class LaterNight(NamedTuple):
@@ -48,7 +49,8 @@ def candidates(output: Output) -> list[HeldRun]:
     found = []
     for one in waiting_at(output).values():
         page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).stored}"
-        found.append(HeldRun.model_validate(dict(one) | {"failed": one.failed, "page": page}))
+        more = {"failed": one.failed, "page": page, "gone": continues_gone(one)}
+        found.append(HeldRun.model_validate(dict(one) | more))
     return sorted(found, key=lambda one: (one.created, one.run_id))
 
 

@@ -80,6 +80,7 @@ def status_lines(found: Status) -> list[str]:
         lines.append(f"running: {who}{sign}{_where(running['doing'] or {})}")
     for one in found["held"]:
         failed = "; ".join(check["words"] for check in one["failed"]) or "withdrawn"
+        failed += f"; {one['gone']}" if one["gone"] else ""
         lines.append(
             f"held back: run {one['run_id']} of {one['created']}, {one['rows']:,} rows, "
             f"{one['clusters']} clusters; {failed}; see {one['page']}"

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError
 from distsvc.published.republish import publish_held, withdraw
+from distsvc.published.status import status, status_lines
 from distsvc.report.content.parts import ColumnDrift
 from distsvc.storage.publishing.publication import Output
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
@@ -74,6 +75,12 @@ def test_a_withdrawn_night_is_skipped(shop):
     manifest, later = withdraw(out)
     assert manifest.run_id == run_id
     assert later == [(THIRD, str(shop.out(THIRD)), True)]
+    [held] = Output(shop.out(THIRD)).candidates()
+    words = f"it continues run {run_id}, which is no longer published at {out}: its cluster ids"
+    assert words in status_lines(status(shop.out(THIRD)))[1]
+    said = CliRunner().invoke(main, ["publish", str(shop.out(THIRD)), "--held", held]).stdout
+    assert f"warning: {words}" in said
+    withdraw(str(shop.out(THIRD)))
     left = sorted(path.name for path in shop.out(SECOND).iterdir())
     assert left == [".runs"], "no reader finds anything of it"
     report = shop.run(THIRD, checks=OFF)
