@@ -461,6 +461,20 @@ def test_a_cluster_that_is_gone_tonight_does_not_go_on():
     assert adjusted_rand_score(posterior.argmax(axis=1), np.repeat([0, 1], 450)) == 1.0
 
 
+def test_a_cluster_that_is_large_only_in_draws_is_left_out():
+    draws, none = np.random.default_rng(0).normal(size=(900, 2)), np.zeros((900, 0), np.int32)
+    draws[450:] += 9.0
+    labelled, before = draws.copy(), np.repeat([0, 1, 2], [30, 420, 450])
+    draws[:30, 0] -= 15.0
+    rows, values = (MixtureRows(X, none, np.zeros(0, np.int64)) for X in (draws, labelled))
+    start = MixtureStart(np.eye(3)[before], np.arange(3))
+    for of, k in (rows, 3), (values, 2):
+        assert _continued(start, rows, of, "diagonal", least=9)[1].n_components == k
+        found = mixture_proposals(rows, of, draws, np.arange(900), None, 1, made_nowhere).proposals
+        is_apart = [set(each.labels[:30]).isdisjoint(each.labels[30:]) for each in found]
+        assert any(is_apart) == (of is rows)
+
+
 def test_the_mixture_of_the_run_before_counts_as_as_many_rows_again():
     random = np.random.default_rng(0)
     X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
