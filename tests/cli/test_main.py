@@ -19,16 +19,8 @@ from distsvc.published.demo import make_table
 from tests.report.reports import make_levels_report, typed
 
 HEAVY = {
-    "numpy",
-    "sklearn",
-    "scipy",
-    "numba",
-    "dask",
-    "distributed",
-    "pyarrow",
-    "zarr",
-    "matplotlib",
-}
+    "numpy", "sklearn", "scipy", "numba", "dask", "distributed", "pyarrow", "zarr", "matplotlib",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +32,12 @@ def no_signals(monkeypatch):
 def job(tmp_path):
     pq.write_table(make_table("gaussians3"), tmp_path / "in.parquet")
     path = tmp_path / "job.toml"
-    path.write_text(
-        tomli_w.dumps(
-            {
-                "input": {"path": f"{tmp_path}/in.parquet", "label": "label"},
-                "model": {"gamma": 8.0, "nu": 0.1, "max_iter": 20_000},
-                "output": {"path": f"{tmp_path}/out"},
-            }
-        )
-    )
+    content = {
+        "input": {"path": f"{tmp_path}/in.parquet", "label": "label"},
+        "model": {"gamma": 8.0, "nu": 0.1, "max_iter": 20_000},
+        "output": {"path": f"{tmp_path}/out"},
+    }
+    path.write_text(tomli_w.dumps(content))
     return path
 
 
@@ -106,8 +95,7 @@ def test_every_command_and_option_has_a_help_text(name):
 )
 def test_wrong_usage(arguments):
     found = CliRunner().invoke(main, arguments)
-    assert found.exit_code == 2
-    assert found.stdout == ""
+    assert (found.exit_code, found.stdout) == (2, "")
     assert "Error: " in found.stderr
 
 
@@ -152,8 +140,8 @@ def test_run_predict_report(job, tmp_path):
 
     places = [str(tmp_path / "run"), str(tmp_path / "in.parquet"), str(tmp_path / "new")]
     found = runner.invoke(main, ["predict", *places])
-    assert found.exit_code == 0, found.output
-    assert found.stdout == f"900 rows labelled in {tmp_path}/new/labels\n"
+    words = f"900 rows labelled in {tmp_path}/new/labels\n"
+    assert (found.exit_code, found.stdout) == (0, words), found.stderr
     found = runner.invoke(main, ["predict", *places, "--json"])
     assert json.loads(found.stdout)["rows"] == 900
     assert (tmp_path / "new/manifest.json").exists()

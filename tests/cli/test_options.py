@@ -62,12 +62,8 @@ def value_of(job, key):
 @pytest.mark.parametrize(("option", "key"), SHORT.items())
 def test_a_short_form_is_its_key(asked, option, key):
     given, expected = VALUES[option]
-    assert (
-        CliRunner()
-        .invoke(main, ["run", "t.csv", f"--{option.replace('_', '-')}", str(given)])
-        .exit_code
-        == 0
-    )
+    words = ["run", "t.csv", f"--{option.replace('_', '-')}", str(given)]
+    assert CliRunner().invoke(main, words).exit_code == 0
     assert value_of(asked[0], key) == expected
 
 

@@ -197,9 +197,6 @@ def test_shares_of_clusters_are_as_lazy_as_the_rows(name):
         assert same(found, shares)
 
 
-# Errors.
-
-
 def with_value(value, row):
     X = rows(n=500)
     X[row, 2] = value

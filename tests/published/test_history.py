@@ -74,12 +74,9 @@ def test_the_page_links_to_the_pages_of_the_nights(nights, tmp_path):
 
 def test_a_page_must_be_a_file_in_an_existing_folder(nights, tmp_path):
     out = str(nights.folder / "out")
-    said = CliRunner().invoke(main, ["history", out, "--page", "s3://bucket/history.html"])
-    assert said.exit_code == 78
-    assert "--page: expected a file of this machine" in said.stderr
-    said = CliRunner().invoke(main, ["history", out, "--page", str(tmp_path / "no/h.html")])
-    assert said.exit_code == 78
-    assert "expected a file in an existing folder" in said.stderr
+    for page, words in ("s3://bucket/h.html", "of this"), (f"{tmp_path}/no/h", "in an existing"):
+        said = CliRunner().invoke(main, ["history", out, "--page", page])
+        assert (said.exit_code, f"--page: expected a file {words}" in said.stderr) == (78, True)
 
 
 def test_several_jobs_have_a_heading_each(nights):

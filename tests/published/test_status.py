@@ -38,6 +38,11 @@ def test_a_published_run(job):
     assert found["published"]["rows"] == 1500
     [line] = status_lines(found)
     assert line.startswith(f"published: run {found['published']['run_id']} of 20")
+    said = CliRunner().invoke(main, ["status", job.output.path])
+    assert (said.exit_code, said.output) == (0, f"{line}\n")
+    as_json = CliRunner().invoke(main, ["status", job.output.path, "--json"])
+    assert json.loads(as_json.output)["published"]["rows"] == 1500
+    assert CliRunner().invoke(main, ["status", job.output.path + "-none"]).exit_code == 66
 
 
 def test_a_running_run(job):
@@ -75,13 +80,3 @@ def test_a_run_whose_process_was_killed(job, tasks):
     elsewhere = dead | {"host": "elsewhere"}
     output.runs.put("holder.json", json.dumps(elsewhere).encode())
     assert status(job.output.path)["running"]["alive"] is None
-
-
-def test_the_command(job):
-    run_job(job)
-    said = CliRunner().invoke(main, ["status", job.output.path])
-    assert said.exit_code == 0
-    assert said.output.startswith("published: run ")
-    as_json = CliRunner().invoke(main, ["status", job.output.path, "--json"])
-    assert json.loads(as_json.output)["published"]["rows"] == 1500
-    assert CliRunner().invoke(main, ["status", job.output.path + "-none"]).exit_code == 66

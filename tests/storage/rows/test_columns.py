@@ -95,9 +95,7 @@ def test_wrong_keys_are_job_file_errors(tmp_path, fields, message):
 
 def test_no_numeric_column(tmp_path):
     pq.write_table(pa.table({"s": ["a"], "y": [1]}), tmp_path / "t.parquet")
-    with pytest.raises(
-        DataError, match=r"no numeric column .* found s \(text\), y \(a whole number\)"
-    ):
+    with pytest.raises(DataError, match=r"no numeric column .* s \(text\), y \(a whole number\)"):
         opened(tmp_path / "t.parquet", tmp_path, classes="y")
 
 
@@ -105,10 +103,7 @@ def test_no_numeric_column(tmp_path):
     ("second", "message"),
     [
         ({"x": [1.0]}, r"column 'y' is missing from .*b.parquet"),
-        (
-            {"x": [1.0], "y": ["1"]},
-            r"column 'y' is text in .*b.parquet, a whole number in earlier files",
-        ),
+        ({"x": [1.0], "y": ["1"]}, r"'y' is text in .*b.parquet, a whole number in earlier files"),
         ({"x": [1.0], "y": [1], "z": [1]}, r"column 'z' is in .*b.parquet, not in .*a.parquet"),
     ],
 )
