@@ -61,7 +61,7 @@ class _Night:
     def table(self, part: pa.Table, schema: pa.Schema) -> pa.Table:
         n, labels = len(part), part["label"].combine_chunks()
         clusters = labels.unique()
-        names = [self.names.get(label) for label in clusters.to_pylist()]
+        names = [self.names.get(label) or None for label in clusters.to_pylist()]
         index = labels.dictionary_encode().indices
         columns = {
             "id": part[self.id],
