@@ -132,7 +132,7 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
         return []
     notes, lacking = [], lineage.not_published
     if lineage.path is None:
-        notes.append(f"first night: nothing is published at {lacking} or before, ids start at 0")
+        notes.append(f"nothing is published at {lacking} or before: cluster ids start at 0")
     elif lacking:
         notes.append(f"nothing is published at {lacking}: cluster ids continue from {lineage.path}")
     unclaimed = run.read(LINEAGE).facts.get(UNCLAIMED) if run.has(LINEAGE) else None

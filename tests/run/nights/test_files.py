@@ -31,7 +31,7 @@ def test_lineage_and_drift_of_two_nights(shop):
         "moves": None,
     }
     before = shop.out("2026-02-27")
-    wanted = f"first night: nothing is published at {before} or before, ids start at 0"
+    wanted = f"nothing is published at {before} or before: cluster ids start at 0"
     assert wanted in first.warnings
     assert "previous" not in shop.manifest(FIRST)
     assert not [path for path in listed(shop.out(FIRST)) if path.name == "drift.json"]
