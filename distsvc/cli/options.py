@@ -208,9 +208,10 @@ def hint_of_option(error: click.NoSuchOption) -> str:
     names = {of.name for of in command.params} if command else set()
     likely = [option for option in error.possibilities or () if option != "--help"]
     key = SHORT.get(name.lstrip("-").replace("-", "_"))
-    if key and "settings" not in names:
+    takes_keys = "settings" in names and error.ctx and error.ctx.info_name != "predict"
+    if key and not takes_keys:
         return f"; it is an option of distsvc run, or {key} in a job file"
-    if "settings" in names:
+    if takes_keys:
         from distsvc.job.file import keys_like, keys_named
 
         short = {key: f"--{name.replace('_', '-')}" for name, key in SHORT.items() if name in names}

@@ -136,6 +136,7 @@ def test_another_key_of_the_same_section_may_be_set(asked):
         (["run", "a", "--zzz"], "; a key of the job file is given by --set SECTION.KEY=VALUE"),
         (["backfill", "a", "--n-clusters=5"], "; did you mean --set model.n_clusters=VALUE?"),
         (["gc", "a", "--dryrun"], "; did you mean --dry-run?"),
+        (["predict", "a", "b", "c", "--seed=1"], "of distsvc run, or model.seed in a job file"),
         (["history", "a", "--html", "b"], "; the options are --page, --json"),
         (["init", "a", "--max-clusters=5"], "of distsvc run, or model.max_clusters in a job file"),
     ],
@@ -154,12 +155,8 @@ def completed(*words, of=ShellComplete):
 
 
 def test_files_are_completed():
-    takes = [
-        (name, parameter)
-        for name, command in main.commands.items()
-        for parameter in command.params
-        if isinstance(parameter, click.Argument)
-    ]
+    named = [(name, one) for name, command in main.commands.items() for one in command.params]
+    takes = [(name, one) for name, one in named if isinstance(one, click.Argument)]
     assert len(takes) > 10
     for name, parameter in takes:
         [item] = parameter.shell_complete(click.Context(main.commands[name]), "jo")
