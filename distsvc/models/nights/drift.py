@@ -16,11 +16,21 @@ from distsvc.kernels.scaling import count_between
 from distsvc.models.rows.scaling import float64_pieces
 from distsvc.models.rules.fields import ArrayField, Field
 
-MIN_UNIT_FACTOR = 5.0
-"""Minimum factor between the values of a column in two tables that counts as a change of unit."""
+MIN_UNIT_FACTOR = 2.0
+"""Minimum factor between the values of a column in two tables that counts as a change of unit.
+
+It is below the usual small factors: 2.2 pounds are a kilogram, an inch is 2.54 centimetres, and a
+month has 4.35 weeks. Random halves of tables, and nights that overlap, have no such factor.
+"""
 
 UNIT_TOLERANCE = 1.3
 """Maximum ratio between the factor of one decile and the factor that is common to all."""
+
+UNIT_SPREAD = 0.125
+"""Maximum logarithm of that ratio, relative to the logarithm of the common factor.
+
+Deciles of a busy day rise by about one factor, too, but less evenly than after a change of unit.
+"""
 
 DRIFT_BINS = 10
 """Bins of values; one more counts missing values."""
@@ -132,7 +142,8 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
             continue
         logs = np.log(np.abs(new[usable])) - np.log(np.abs(old[usable]))
         factor = float(np.median(logs))
-        alike = np.abs(logs - factor) <= math.log(UNIT_TOLERANCE)
+        tolerance = min(math.log(UNIT_TOLERANCE), UNIT_SPREAD * abs(factor))
+        alike = np.abs(logs - factor) <= tolerance
         if abs(factor) < math.log(MIN_UNIT_FACTOR) or alike.mean() < 0.7:
             continue
         with np.errstate(over="ignore"):
@@ -140,6 +151,6 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
         narrow = min(ranges) <= 1e-9 * np.abs(old).max()  # a constant column
         if narrow or not np.isfinite(ranges).all():
             continue
-        if abs(math.log(ranges[1]) - math.log(ranges[0]) - factor) <= 2 * math.log(UNIT_TOLERANCE):
+        if abs(math.log(ranges[1]) - math.log(ranges[0]) - factor) <= 2 * tolerance:
             found[k] = math.exp(factor)
     return found

@@ -12,7 +12,6 @@ import numpy as np
 from distsvc.errors import times_in_words
 from distsvc.job.config import Job
 from distsvc.models.columns.described import ColumnDescription, described, may_be_levels
-from distsvc.models.nights.drift import MIN_UNIT_FACTOR
 from distsvc.models.rules.profiles import leanings, ranks
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart
@@ -245,6 +244,9 @@ def _beyond_chance(share: float, n: int, k: int) -> float:
 SAME_FACTOR = 0.05
 """Maximum difference between the logarithms (base 10) of two factors that count as one."""
 
+MIN_CLUSTER_FACTOR = 5.0
+"""Minimum ratio between the medians of two clusters that may come from another unit."""
+
 
 @dataclass(frozen=True)
 class SeparatingColumn:
@@ -347,7 +349,7 @@ def _common_factor(pairs: Sequence[tuple[float, float]]) -> float | None:
         return None
     logs = np.log10(high / low)
     factor = float(np.median(logs))
-    if np.abs(logs - factor).max() > SAME_FACTOR or factor < np.log10(MIN_UNIT_FACTOR):
+    if np.abs(logs - factor).max() > SAME_FACTOR or factor < np.log10(MIN_CLUSTER_FACTOR):
         return None
     if len(logs) == 1 and abs(factor - round(factor)) > SAME_FACTOR:
         return None

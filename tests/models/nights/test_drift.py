@@ -117,7 +117,7 @@ def test_histogram_counts_equal_those_of_numpy(dtype):
     assert counts_between(np.full(3, np.nan), edges).sum() == 0
 
 
-@pytest.mark.parametrize("factor", [100.0, 1e-3, 60.0, -1.0])
+@pytest.mark.parametrize("factor", [100.0, 1e-3, 60.0, 2.54, 1 / 4.35, -1.0])
 @pytest.mark.parametrize("kind", ["normal", "lognormal", "counts", "two groups"])
 def test_a_column_in_another_unit_has_a_factor(factor, kind):
     random = np.random.default_rng(0)
@@ -140,14 +140,15 @@ def test_a_column_in_another_unit_has_a_factor(factor, kind):
         assert found == pytest.approx(factor, rel=0.2)
 
 
-def test_a_shift_and_a_part_in_another_unit_have_no_factor():
+def test_a_shift_a_busy_day_and_a_part_in_another_unit_have_no_factor():
     random = np.random.default_rng(1)
     rows = random.normal(2.0, 0.1, 2000)
     part = rows.copy()
     part[:600] *= 100.0
     constant = np.ones(2000)
-    before = decile_edges(np.column_stack([rows, rows, constant]))
-    now = np.column_stack([rows + 18.0, part, 100.0 * constant])
+    usual, busy = random.lognormal(3.0, 0.5, 2000), random.lognormal(3.9, 0.7, 2000)
+    before = decile_edges(np.column_stack([rows, rows, constant, usual]))
+    now = np.column_stack([rows + 18.0, part, 100.0 * constant, busy])
     assert np.isnan(unit_factors(before, now)).all()
 
 
