@@ -77,6 +77,7 @@ def cluster_table(
     names = steps.run.plan.table.columns
     Labeller.of(rule, ids, names, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)
+    algorithm.engine.notes.extend(outlier_row_notes(survey.aside, labelled, steps.run.plan.table))
     learned = algorithm.learned()
     return (learned if into is None else with_joined(learned, into, job)), labelled
 
@@ -161,7 +162,6 @@ def prepare(
             scaling, note = standard_or_unit(scaling, survey, steps.run.plan.seed)
             notes.append(note)
         check_exact(table, survey.sums.least, survey.sums.most)
-        notes += outlier_row_notes(survey.aside, table)
         notes += sentinel_notes(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
@@ -265,22 +265,29 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
     return np.asarray(medians)
 
 
-def outlier_row_notes(rows: Sequence[OutlierRow], table: Table) -> list[str]:
-    """Return a note that names the extreme rows by id or number; empty without any."""
+def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Table) -> list[str]:
+    """Return a note that names the extreme rows by id or number; empty without any.
+
+    It has the number of outliers among them, unless all are outliers or the rule finds none.
+    """
     if not rows:
         return []
     from distsvc.report.formats import measured  # takes time to import
 
+    found, words = labelled.ignored.found, labelled.labeller.rule.words
+    ids = dict(zip(found["aside_rows"].tolist(), found["aside_ids"].tolist(), strict=True))
     named, units = [], units_of(table.features, table.types)
     for far in rows:
-        name = f"{table.id} {one_line(far.id)}" if table.id and far.id else f"row {far.row}"
+        name = f"{table.id} {one_line(ids[far.row])}" if ids[far.row] else f"row {far.row}"
         column = table.columns[far.column]
         unit = units.get(column)
         value = measured(far.value, unit) if unit else f"{far.value:,.6g}"
         named.append(f"{name} ({column} = {value})")
+    n = int(found["aside_outliers"].sum())
+    inside = f"; {n} of {len(rows)} {'is an outlier' if n == 1 else 'are outliers'}"
     return [
         f"extreme rows: {truncated(named, MAX_NAMED)}; ignored while learning, and labelled like "
-        "any other"
+        f"any other{inside if words.has_outliers and n < len(rows) else ''}"
     ]
 
 

@@ -41,7 +41,6 @@ PHASES = {
     "cluster": "Connect to workers",
     "survey": "Read the table",
     "survey-again": "Read the table without extreme rows",
-    "far-rows": "Find the ids of extreme rows",
     "sample": "Draw the sample",
     "gather": "Gather the sample",
     "prepare": "Prepare rows",

@@ -80,6 +80,29 @@ class PilotIds(Tally):
         self.found = {name: values[kept] for name, values in known.items()}
 
 
+class IgnoredRows(Tally):
+    """Rows that were left out of learning: number, whether it is an outlier, and id, if any."""
+
+    def __init__(self, run: RunDirectory):
+        self.aside = rows_aside(run)
+        kinds = {"aside_rows": np.int64, "aside_outliers": np.bool_, "aside_ids": "U1"}
+        self.found = {name: np.zeros(0, kind) for name, kind in kinds.items()}
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        places = np.flatnonzero(np.isin(block.rows, self.aside))
+        none = np.full(len(places), "")
+        ids = none if block.ids is None else id_texts(block.ids, places)
+        more = {"aside_rows": block.rows[places], "aside_outliers": labelled["outlier"][places]}
+        self.merge(more | {"aside_ids": ids})
+        return {}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.found
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.found = {name: np.concatenate([own, arrays[name]]) for name, own in self.found.items()}
+
+
 @dataclass(frozen=True)
 class Labelled:
     """A labelled table."""
@@ -90,6 +113,7 @@ class Labelled:
     optional: list[OptionalColumns]
     pilot: Pilot  # the raw rows with the lowest keys
     contents: ClusterContents
+    ignored: IgnoredRows
     ids: IdReport | None = None
     row_ids: dict[int, str] = field(default_factory=dict)  # ids of the pilot's rows, by number
 
@@ -112,6 +136,7 @@ class Tallies(NamedTuple):
     optional: list[OptionalColumns]
     counts: Counts
     contents: ClusterContents
+    ignored: IgnoredRows
     ids: IdCounts | None
     row_ids: PilotIds | None
 
@@ -133,6 +158,7 @@ class Tallies(NamedTuple):
             optional_columns(labeller, preparation, table.features, plan.output, table.types),
             Counts.empty(k, labeller.score_edges, edges, places),
             ClusterContents.empty(plan, preparation, k),
+            IgnoredRows(run),
             IdCounts.of_table(table.n_rows) if counted else None,
             PilotIds(run) if has_ids else None,
         )
@@ -140,7 +166,7 @@ class Tallies(NamedTuple):
     @property
     def each(self) -> list[Tally]:
         """All counts that apply to this table; optional columns come first."""
-        others = self.counts, self.contents, self.ids, self.row_ids
+        others = self.counts, self.contents, self.ignored, self.ids, self.row_ids
         return [*self.optional, *(one for one in others if one is not None)]
 
 
@@ -151,7 +177,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     (labeller, before), place = read_labellers(run, of), parts_place(run)
     check_optional(type(labeller.rule), run.plan.output)
     tallies, pilot = Tallies.of(run, of, labeller, before), surveyed or Pilot(run.plan)
-    optional, counts, contents, ids, row_ids = tallies
+    optional, counts, contents, ignored, ids, row_ids = tallies
     _forget_lost(run, place, run.names(phase.name))
     for result in steps.map(phase):
         counts.parts |= result.facts[LABEL_FILES]
@@ -166,7 +192,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
         found = row_ids.found
         pairs = zip(found["id_rows"].tolist(), found["id_texts"].tolist(), strict=True)
         named = {row: text for row, text in pairs if text}
-    return Labelled(labeller, before, counts, optional, pilot, contents, report, named)
+    return Labelled(labeller, before, counts, optional, pilot, contents, ignored, report, named)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distsvc.errors import DataError, EmptyInputError, TemporaryError
+from distsvc.errors import DataError, EmptyInputError
 from distsvc.models.rows import sampling
 from distsvc.models.rows.aside import (
     MIN_OUTLIER_RANGES,
@@ -36,7 +36,7 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
-from distsvc.storage.rows.blocks import Block, id_texts
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.usable import infinite_value_error, select_rows
 
 MAX_SAMPLE_PARTS = 50
@@ -71,9 +71,6 @@ def survey_table(
     aside = () if all_rows else far_rows(ends, survey.pilot)
     if aside:
         steps.run.write(ASIDE, Result({"rows": [far.row for far in aside]}))
-        if steps.run.plan.table.id is not None:
-            ids = (result.facts["id"] for result in steps.map(FAR_ROWS, len(aside)))
-            aside = [far._replace(id=text) for far, text in zip(aside, ids, strict=True)]
         ranges = key_ranges(survey.n_rows - len(aside))
         survey = replace(_surveyed(steps, AGAIN, ranges)[0], aside=aside)
     elif _ends(ranges) != _ends(guessed):
@@ -276,13 +273,12 @@ ASIDE = "aside"
 
 
 class OutlierRow(NamedTuple):
-    """An extreme row, with its most extreme column, the value there, and its id, if any."""
+    """An extreme row, with its most extreme column and the value there."""
 
     distance: float
     row: int
     column: int
     value: float
-    id: str = ""
 
 
 def far_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[OutlierRow]:
@@ -326,18 +322,3 @@ def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
     for row in rows_aside(run):
         numbers += numbers >= row
     return numbers
-
-
-def find_id(run: RunDirectory, number: int) -> Result:
-    """Return the id of an extreme row, by its number among them."""
-    row = rows_aside(run)[number]
-    starts = [start for start, _ in run.plan.partitions]
-    partition = int(np.searchsorted(starts, row, side="right")) - 1
-    for block in run.plan.blocks(partition, with_ids=True):
-        place = np.flatnonzero(block.rows == row)
-        if place.size:
-            return Result({"id": str(id_texts(block.ids, place)[0])})
-    raise TemporaryError(f"{run.plan.table.shown}: row {row} is gone; run again")
-
-
-FAR_ROWS = Phase("far-rows", find_id)

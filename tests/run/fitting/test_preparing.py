@@ -1,10 +1,18 @@
-"""The choice between standard and unit, notes on dominant columns, the weight of a boolean."""
+"""The choice of a scale, notes on dominant columns and extreme rows, the weight of a boolean."""
+
+from types import SimpleNamespace as Stand
 
 import numpy as np
 import pytest
 
 from distsvc.job.config import PreprocessConfig
-from distsvc.run.fitting import dominant_column_notes, make_scaling, standard_or_unit
+from distsvc.run.fitting import (
+    dominant_column_notes,
+    make_scaling,
+    outlier_row_notes,
+    standard_or_unit,
+)
+from distsvc.run.learning.survey import OutlierRow
 from distsvc.storage.rows.features import Numeric, Vector
 from tests.small_runs import surveyed
 
@@ -27,6 +35,24 @@ def test_a_dominant_column_is_named():
     assert told(np.column_stack([V, price]), features, "standard") == []
     assert told(np.column_stack([V, price / 100.0]), features) == []
     assert told(V, features[:1]) == []
+
+
+@pytest.mark.parametrize(
+    ("outliers", "end"),
+    [([1, 1], ""), ([0, 1], "; 1 of 2 is an outlier"), ([0, 0], "; 0 of 2 are outliers")],
+)
+@pytest.mark.parametrize("has_outliers", [True, False])
+def test_extreme_rows_inside_a_cluster_are_counted(outliers, end, has_outliers):
+    ids = {"aside_rows": np.array([3, 7]), "aside_ids": np.array(["a", ""])}
+    labeller = Stand(rule=Stand(words=Stand(has_outliers=has_outliers)))
+    ignored = Stand(found=ids | {"aside_outliers": np.array(outliers, bool)})
+    table = Stand(id="key", features=[], types={}, columns=["x"])
+    rows = [OutlierRow(9.0, 3, 0, 1e9), OutlierRow(9.0, 7, 0, 2e9)]
+    (note,) = outlier_row_notes(rows, Stand(ignored=ignored, labeller=labeller), table)
+    assert note == (
+        "extreme rows: key a (x = 1e+09), row 7 (x = 2e+09); ignored while learning, and labelled "
+        f"like any other{end if has_outliers else ''}"
+    )
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
