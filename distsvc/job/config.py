@@ -494,8 +494,8 @@ class ChecksConfig(_Section):
 
 
 GUARDS = ChecksConfig.model_validate(
-    {"max_outlier_share": 0.5, "max_drift": 5.0, "same_units": True}
-    | {name: {"limit": 0.5, "level": "warn"} for name in ("max_rows_moved", "max_ids_moved")}
+    dict.fromkeys(("max_outlier_share", "max_rows_moved", "max_ids_moved"), 0.5)
+    | {"max_drift": 5.0, "same_units": True}
     | {"rows_against_last": {"limit": (0.5, 2.0), "level": "warn"}}
 )
 """Default checks of a job that names a previous run.

@@ -30,7 +30,7 @@ COLUMNS = ["id", "night", "cluster", "name", "outlier", "score", "run"]
 
 WITHDRAWN, LATE, LAST = "2026-03-03", "2026-03-04", "2026-03-05"
 PUBLISHED = [FIRST, SECOND, THIRD, LATE, LAST]
-OFF = {"max_drift": False, "max_rows_moved": False}
+OFF = dict.fromkeys(("max_drift", "max_rows_moved", "max_ids_moved"), False)
 ASKED = {"input": {"id": "customer"}}
 
 

@@ -45,6 +45,7 @@ class Check:
     share: bool = False  # the value is a share `of` something, shown in percent
     of: str = "of the rows "
     tells_drift: bool = False  # the previous model no longer fits beyond the limit
+    advice: str = ""  # what it means to pass the limit, and what to look at first
 
     def words(self, found: Value, limits: Sequence[float]) -> str:
         """Return the outcome of a check in words: the value found, and the limit."""
@@ -83,6 +84,8 @@ class Check:
         wanted = shown if self.side == "between" else f"{self.side} {shown}"
         wanted = "0" if wanted == "at most 0" else wanted
         words = f"{self.name}: {self.words(found, decisive)}, {wanted} expected"
+        if state in ("warned", "failed"):
+            words += self.advice
         if usual and state in ("warned", "failed"):
             words += f"; this check is on by default, [checks] {self.name} = false turns it off"
         return CheckPart(
@@ -197,6 +200,9 @@ _IDS_MOVED = _plain(
 _NEW = _plain("", lambda run: _changed(run, new=True), "have an id that is new")
 _GONE = _plain("", lambda run: _changed(run, new=False), "of the run before have ended")
 
+_ROWS_ADVICE = ": the clusters have changed; look first for rows in another unit"
+_IDS_ADVICE = ": look first for ids that were joined to other rows, and for rows in another unit"
+
 CHECKS = (
     Check("min_rows", "at least", _ROWS, places=0),
     Check("max_rows", "at most", _ROWS, places=0),
@@ -205,8 +211,8 @@ CHECKS = (
     Check("max_outlier_share", "at most", _OUTSIDE, share=True, tells_drift=True),
     Check("clusters", "between", _clusters, places=0),
     Check("min_cluster_rows", "at least", _cluster_rows, places=0),
-    Check("max_rows_moved", "at most", _MOVED, share=True),
-    Check("max_ids_moved", "at most", _IDS_MOVED, share=True, of="of the ids "),
+    Check("max_rows_moved", "at most", _MOVED, share=True, advice=_ROWS_ADVICE),
+    Check("max_ids_moved", "at most", _IDS_MOVED, share=True, of="of the ids ", advice=_IDS_ADVICE),
     Check("max_new_share", "at most", _NEW, share=True, of="of the clusters "),
     Check("max_gone_share", "at most", _GONE, share=True, of="of the clusters "),
     Check("max_drift", "at most", lambda run: _worst(run.drift), places=3, tells_drift=True),

@@ -107,10 +107,10 @@ FOUND = {
         ("clusters", [3, 3], {"clusters": 1}, "1 cluster, 3 expected"),
         ("max_rows_moved", 0.3, {},
          "50.0 % of the rows are in another cluster than the previous model gives them, at most "
-         "30 % expected"),
+         "30 % expected: the clusters have changed; look first for rows in another unit"),
         ("max_ids_moved", 0.3, {},
-         "75.0 % of the ids are in another cluster than in the previous run, at most 30 % "
-         "expected"),
+         "75.0 % of the ids are in another cluster than in the previous run, at most 30 % expected"
+         ": look first for ids that were joined to other rows, and for rows in another unit"),
         ("max_drift", 0.25, {},
          "the population stability index of column 'a {} b' is 0.912, at most 0.25 expected"),
         ("max_drift", 0.25, {"drift": 0.2500001},
@@ -194,7 +194,7 @@ def test_default_checks_of_a_job_with_a_previous_run():
     parts = {part.name: part for part in run_checks(none, found, guarded=True)}
     assert {name: part.state for name, part in parts.items()} == {
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
-        "max_ids_moved": "warned", "max_drift": "failed", "same_units": "passed",
+        "max_ids_moved": "failed", "max_drift": "failed", "same_units": "passed",
     }  # fmt: skip
     hint = "; this check is on by default, [checks] max_drift = false turns it off"
     assert parts["max_drift"].words.endswith(hint)

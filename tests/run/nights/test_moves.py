@@ -11,7 +11,7 @@ from tests.published_files import published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
-OFF = {"max_drift": False, "max_rows_moved": False}
+OFF = dict.fromkeys(("max_drift", "max_rows_moved", "max_ids_moved"), False)
 
 
 def customers(n, first=0, text=False):
@@ -99,7 +99,8 @@ def test_ids_that_are_all_new_are_a_warning_if_earlier_nights_shared_ids(tmp_pat
     for seed, date in enumerate([FIRST, SECOND, THIRD]):
         ids = customers(600, 9000 if date == THIRD else 0)
         shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
-    given = {"input": {"id": "customer"}, "checks": {"max_drift": False}}
+    checks = {"max_drift": False, "max_ids_moved": {"limit": 0.5, "level": "warn"}}
+    given = {"input": {"id": "customer"}, "checks": checks}
     first, second, third = (shop.run(date, **given) for date in (FIRST, SECOND, THIRD))
     state = {check.name: check.state for check in second.checks}["max_ids_moved"]
     assert state == "warned"  # rows are in another order each night
