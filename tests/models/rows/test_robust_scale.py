@@ -49,20 +49,11 @@ def test_extreme_rows_decide_the_scale_of_a_column(kind, count, n):
 
 
 @pytest.mark.parametrize("kind", ["standard", "minmax"])
-@pytest.mark.parametrize(
-    "values",
-    [
-        NORMAL,
-        np.exp(NORMAL / 3.0),
-        RANDOM.exponential(size=10_000),
-        RANDOM.standard_t(3.0, 10_000),
-        np.append(np.zeros(9990), np.ones(10)),
-        np.append(np.zeros(5000), np.full(5000, 1e9)),
-        np.append(np.zeros(9000), RANDOM.integers(0, 255, 1000)),
-        np.append(NORMAL, np.full(10, 200.0)),
-        np.array([3.0, 3.0]),
-        np.array([3.0, 1e9]),
-    ],
-)
+@pytest.mark.parametrize("values", [
+    NORMAL, np.exp(NORMAL / 3.0), RANDOM.exponential(size=10_000), RANDOM.standard_t(3.0, 10_000),
+    np.append(np.zeros(9990), np.ones(10)), np.append(np.zeros(5000), np.full(5000, 1e9)),
+    np.append(np.zeros(9000), RANDOM.integers(0, 255, 1000)),
+    np.append(NORMAL, np.full(10, 200.0)), np.array([3.0, 3.0]), np.array([3.0, 1e9]),
+])  # fmt: skip
 def test_extreme_rows_do_not_decide_the_scale_of_ordinary_columns(values, kind):
     assert not of_all(values).decided(kind)

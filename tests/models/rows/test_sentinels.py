@@ -41,18 +41,10 @@ def test_a_usual_sentinel_is_the_only_negative_number(value):
 @pytest.mark.parametrize(
     "values",
     [
-        NORMAL,
-        NORMAL.round(),
-        COUNTS,
-        np.where(MASK, 0.0, NORMAL),
-        np.where(MASK, 1.0, 0.0),
-        np.where(MASK, -1.0, 1.0),
-        np.where(MASK, -1.0, CODES),
-        np.full(N, 7.0),
-        np.full(N, np.nan)[:0],
-        np.clip(NORMAL, 40.0, 60.0),
-        np.maximum((NORMAL - 50.0) / 50.0, -1.0),
-        np.where(NORMAL > 85.0, -9999.0, NORMAL),
+        NORMAL, NORMAL.round(), COUNTS, np.where(MASK, 0.0, NORMAL), np.where(MASK, 1.0, 0.0),
+        np.where(MASK, -1.0, 1.0), np.where(MASK, -1.0, CODES), np.full(N, 7.0),
+        np.full(N, np.nan)[:0], np.clip(NORMAL, 40.0, 60.0),
+        np.maximum((NORMAL - 50.0) / 50.0, -1.0), np.where(NORMAL > 85.0, -9999.0, NORMAL),
     ],
     ids=[
         "normal", "whole", "counts", "zeros", "yes or no", "two sides", "few values", "constant",

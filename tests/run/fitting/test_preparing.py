@@ -37,22 +37,19 @@ def test_a_dominant_column_is_named():
     assert told(V, features[:1]) == []
 
 
-@pytest.mark.parametrize(
-    ("outliers", "end"),
-    [([1, 1], ""), ([0, 1], "; 1 of 2 is an outlier"), ([0, 0], "; 0 of 2 are outliers")],
-)
-@pytest.mark.parametrize("has_outliers", [True, False])
-def test_extreme_rows_inside_a_cluster_are_counted(outliers, end, has_outliers):
+@pytest.mark.parametrize(("has_outliers", "outliers", "end"), [
+    (True, [1, 1], ""), (True, [0, 1], "; 1 of 2 is an outlier"), (False, [0, 0], ""),
+    (True, [0, 0], "; 0 of 2 are outliers"),
+])  # fmt: skip
+def test_extreme_rows_inside_a_cluster_are_counted(has_outliers, outliers, end):
     ids = {"aside_rows": np.array([3, 7]), "aside_ids": np.array(["a", ""])}
     labeller = Stand(rule=Stand(words=Stand(has_outliers=has_outliers)))
     ignored = Stand(found=ids | {"aside_outliers": np.array(outliers, bool)})
     table = Stand(id="key", features=[], types={}, columns=["x"])
     rows = [OutlierRow(9.0, 3, 0, 1e9), OutlierRow(9.0, 7, 0, 2e9)]
     (note,) = outlier_row_notes(rows, Stand(ignored=ignored, labeller=labeller), table)
-    assert note == (
-        "extreme rows: key a (x = 1e+09), row 7 (x = 2e+09); ignored while learning, and labelled "
-        f"like any other{end if has_outliers else ''}"
-    )
+    words = "extreme rows: key a (x = 1e+09), row 7 (x = 2e+09); ignored while learning, and "
+    assert note == f"{words}labelled like any other{end}"
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])

@@ -212,16 +212,10 @@ def test_the_keys_of_a_job_are_all_checks():
 BALL = {"algorithm": "linear-svdd"}
 
 
-@pytest.mark.parametrize(
-    ("share", "asked"),
-    [
-        (None, [{}]),
-        (0.25, [{}]),
-        (0.5, [{"nu": 0.5}]),
-        (0.54, [{}, {"nu": 0.5}]),
-        (0.5, [{"nu": None, "C": 0.1}]),
-    ],
-)
+@pytest.mark.parametrize(("share", "asked"), [
+    (None, [{}]), (0.25, [{}]), (0.5, [{"nu": 0.5}]), (0.54, [{}, {"nu": 0.5}]),
+    (0.5, [{"nu": None, "C": 0.1}]),
+])  # fmt: skip
 def test_few_or_expected_outliers_give_no_note(share, asked):
     assert outlier_notes(share, asked) == []
 

@@ -48,16 +48,10 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(shop):
     assert shop.run(FIRST, overwrite=True, checks=OFF, model={"seed": 1}).failed == []
 
 
-@pytest.mark.parametrize(
-    ("factor", "words"),
-    [
-        (98.3, "about 100 times"),
-        (1047.0, "about 1,000 times"),
-        (1 / 1012.0, "about 1/1,000 of"),
-        (59.6, "about 60 times"),
-        (1 / 24.2, "about 1/24 of"),
-    ],
-)
+@pytest.mark.parametrize(("factor", "words"), [
+    (98.3, "about 100 times"), (1047.0, "about 1,000 times"), (1 / 1012.0, "about 1/1,000 of"),
+    (59.6, "about 60 times"), (1 / 24.2, "about 1/24 of"),
+])  # fmt: skip
 def test_a_factor_in_words(factor, words):
     given = {"column": "x", "index": 9.0, "missing_before": 0.0, "missing_after": 0.0}
     assert ColumnDrift(**given, factor=factor).times == words
