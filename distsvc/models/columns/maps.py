@@ -24,6 +24,9 @@ from distsvc.models.rules.fields import Facts
 ON_GRID = 1e-6
 """Maximum distance of a rounded value from a multiple of the step, in steps."""
 
+MAX_RANGES = 1e12
+"""Maximum distance of a value from the learned range, in such ranges, if it is not on the scale."""
+
 ROUNDING = 2.0**-23
 """Maximum distance of equal values, relative to their size: two roundings to 32-bit floats."""
 
@@ -190,12 +193,20 @@ class NumberMap:
         return float(cells.counts @ np.log(chances))
 
     def _beyond(self, x: np.ndarray) -> np.ndarray:
-        """Return the mapped values of stored values outside the learned range."""
+        """Return the mapped values of stored values outside the learned range.
+
+        A value that is not on the scale, such as 50 in a column of shares, continues the learned
+        range in proportion: one range for each range of stored values.
+        """
         place = SCALES[self.scale](x)
         mapped = interpolated(np.where(np.isfinite(place), place, 0.0), self.places, self.targets)
         ends = np.where(x < self.low, self.mapped[0], self.mapped[-1])
         outside = np.where(x < self.low, np.minimum(mapped, ends), np.maximum(mapped, ends))
-        return np.where(np.isfinite(place), outside, ends)
+        with np.errstate(over="ignore"):
+            ranges = np.where(x < self.low, x - self.low, x - self.high) / (self.high - self.low)
+        ranges = np.clip(ranges, -MAX_RANGES, MAX_RANGES)
+        off_scale = ends + ranges * (self.mapped[-1] - self.mapped[0])
+        return np.where(np.isfinite(place), outside, off_scale)
 
     def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
         """Return the mapped values (n,) of x (n,): middles of cells, or draws by uniforms (n,)."""

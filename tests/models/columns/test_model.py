@@ -28,6 +28,13 @@ def test_a_lognormal_amount_has_the_scale_log():
     assert model.columns[0].map.scale == "log"
 
 
+def test_values_off_the_scale_are_far():
+    _, model = model_of(STORED["shares"])
+    found = model.columns[0].map.mapped_to(np.array([-1e308, -1.0, 0.0, 1.0, 50.0, 1e308]), None)
+    assert (np.diff(found) > 0.1).all()
+    assert np.abs(found[[0, 1, -2, -1]]).min() > 5.0
+
+
 def test_a_draw_lies_inside_its_cell():
     X, model = model_of(np.round(40 + 3 * column()))
     drawn, found = model.prepared(X, ROWS)[:, 0], model.columns[0].map
