@@ -409,4 +409,5 @@ class RowsPart(ReportPart):
     """The query for the rows of a cluster, and the labels of a small table as CSV."""
 
     query: str
+    held_query: OmitDefault[str] = ""  # the same for the files of a candidate
     csv: OmitDefault[str] = ""  # columns id or row, label, score, outlier

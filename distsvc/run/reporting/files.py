@@ -49,7 +49,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.workers.lean import skip_docstrings
 from distsvc.storage.places.arrays import json_bytes, read_json, write_content, write_json
 from distsvc.storage.publishing.formats import output_format, parquet_bytes
-from distsvc.storage.publishing.manifest import PAGE, REPORT, UNNAMED, read_manifest
+from distsvc.storage.publishing.manifest import PAGE, REPORT, STORED, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.features import Feature, missing_values, names_of
 
@@ -237,7 +237,7 @@ def make_report(
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
     more: dict[str, object] = {
         "earlier_names": _earlier_names(comparison.lineage),
-        "rows": rows_part(run, job, counts, largest),
+        "rows": rows_part(run, job, counts, largest, held),
         "lineage": comparison.lineage,
         "drift": comparison.drift,
         "reference": comparison.reference,
@@ -362,23 +362,32 @@ READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/
 """DuckDB's function for each input format, and the pattern of the files in a folder."""
 
 
-def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPart:
+def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int, held: bool) -> RowsPart:
     """Return the query for the rows of a cluster, and the labels of a small table."""
     table, output = run.plan.table, job.output.path.rstrip("/")
-    name = table.id or ROW_NAME
+    name, held_query = table.id or ROW_NAME, ""
     if output_format(job.output.format).publishes_parts:
-        query = _sql(output, label, table.id, table.layout.format, job)
+        query = _sql(["labels/*"], label, table.id, table.layout.format, job)
+        if held:
+            parts = sorted({str(Path(part["stored"]).parent) for part in counts.parts.values()})
+            folders = [f"{STORED}/{run.name}/{folder}" for folder in parts]
+            held_query = _sql(folders, label, table.id, table.layout.format, job)
     else:
         query = (
             f'distsvc.load({output!r}).labels(filter="label == {label}")  # or: "outlier == true"'
         )
     listed = _csv(run, name, counts) if counts.n_rows <= PAGE_LIMITS.listed_rows else ""
-    return RowsPart(query=query, csv=listed)
+    return RowsPart(query=query, held_query=held_query, csv=listed)
 
 
-def _sql(output: str, label: int, id: str | None, layout: str, job: Job) -> str:
-    """Return the DuckDB query for rows, joined with their columns if there are ids and one path."""
-    labels = f"read_parquet({_text(f'{output}/labels/*/*.parquet')})"
+def _sql(folders: Sequence[str], label: int, id: str | None, layout: str, job: Job) -> str:
+    """Return the DuckDB query for rows, joined with their columns if there are ids and one path.
+
+    The labels are in `folders` of the output.
+    """
+    output = job.output.path.rstrip("/")
+    names = ", ".join(_text(f"{output}/{folder}/*.parquet") for folder in folders)
+    labels = f"read_parquet({names if len(folders) == 1 else f'[{names}]'})"
     where = f"WHERE l.label = {label} -- or: l.outlier\nORDER BY l.score"
     path = job.input.model_dump(mode="json")["path"]
     if Path(job.input.paths[0]).parent.name.startswith("distsvc-frame-"):
