@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from distsvc.errors import (
     CheckFailedError,
+    DataError,
+    DistsvcError,
     InputNotFoundError,
     InputNotReadyError,
     InterruptedRunError,
@@ -23,6 +25,7 @@ from distsvc.monitoring.announce import Announcer
 from distsvc.published.republish import candidates
 from distsvc.report.sections.headline import outcome
 from distsvc.run.job import run_job
+from distsvc.run.reporting.files import read_report
 from distsvc.run.starting import interrupted_runs
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import (
@@ -75,7 +78,8 @@ def backfill(
     `job_of` and `commands` return the job of a day, ``YYYY-MM-DD``, and the command for its page.
     `reprocess` decides which days are run, and ``start.overwrite``. ``none``: days without a
     published result. ``failed``: also published days whose last try was held back or interrupted.
-    ``completed``: all days. The `metrics_file` is written after every day that is run.
+    ``completed``: all days. A day that is not run gets the job's names of clusters, if the job is
+    otherwise that of the published run. The `metrics_file` is written after every day that is run.
 
     A backfill ends at the first day that a check holds back, or that fails. `JobFileError` if the
     job file is not valid, or two days have the same output.
@@ -87,8 +91,9 @@ def backfill(
         if reprocess == "failed" and not is_wanted:
             is_wanted = bool(interrupted_runs(output) or candidates(output))
         if not is_wanted:
-            words = f"run {output.run_id} was published before"
-            yield BackfilledDay(day, job.output.path, "kept", words)
+            words, warnings = _rename(output, job, at)
+            words = f"run {output.run_id} was published before{words}"
+            yield BackfilledDay(day, job.output.path, "kept", words, warnings=warnings)
             continue
         try:
             announcing = Announcer(job.job.name, metrics_file)
@@ -115,6 +120,19 @@ def backfill(
         yield done
         if done.exit_code:
             return
+
+
+def _rename(output: Output, job: Job, at: ClusterAddress) -> tuple[str, list[str]]:
+    """Give the names of a job to a published run; return the outcome, and warnings about names."""
+    with suppress(DataError, InputNotFoundError):  # a report of another version
+        if read_report(output).names == job.names:
+            return "", []
+        try:
+            report = run_job(job, at)
+        except DistsvcError as error:
+            return f"; its names stay: {error}", []
+        return f", {outcome(report)[-1]}", [one for one in report.warnings if one[:7] == "names: "]
+    return "", []
 
 
 def publish_commands(

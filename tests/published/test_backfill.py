@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import shlex
 
 import numpy as np
@@ -16,6 +17,7 @@ from distsvc.published import backfill as backfills
 from distsvc.published.backfill import backfill, publish_commands
 from distsvc.published.republish import roll_back, withdraw
 from distsvc.run.job import run_job
+from distsvc.run.reporting.files import read_report
 from distsvc.run.work.start import Display, Start
 from distsvc.storage.places.arrays import sealed
 from distsvc.storage.publishing.publication import Output
@@ -64,6 +66,11 @@ def test_every_night_continues_the_one_before(job_file):
     again = nights(job_file, last=DAYS[3])
     assert [night.state for night in again] == ["kept", "kept", "kept", "published"]
     assert [manifest(job_file, day) for day in DAYS[:3]] == runs
+    for seed, found in ((1, "its names stay: .* different configuration"), (0, "names changed: ")):
+        settings = (f"model.seed={seed}", "names.0=few")
+        assert all(re.search(found, night.words) for night in nights(job_file, settings=settings))
+    names = [read_report(Output(f"{job_file.parent}/out/{day}")).names for day in DAYS[:4]]
+    assert names == [{"0": "few"}] * 3 + [{}]
 
 
 def test_a_night_with_shared_ids_names_them(job_file):
