@@ -256,8 +256,8 @@ def _with_names(report: Report, names: Mapping[str, str], next_id: int) -> Repor
 
 
 def _odd_names(report: Report, next_id: int) -> Iterator[str]:
-    """Yield a warning for each name of a cluster id that was never given, or of several ids."""
-    names = report.names
+    """Yield a warning for each name whose id was never given or has ended, or of several ids."""
+    names, ids = report.names, [cluster.label for cluster in report.clusters]
     made = {name: one for one, name in cluster_names(report).items() if str(one) not in names}
     for number, name in names.items():
         if name in made:
@@ -269,6 +269,11 @@ def _odd_names(report: Report, next_id: int) -> Iterator[str]:
             yield (
                 f"names: no cluster has or had the id {number}, named {name!r}; ids go from 0 to "
                 f"{next_id - 1}"
+            )
+        elif int(number) not in ids:
+            yield (
+                f"names: no cluster of this table has the id {number}, named {name!r}; the page "
+                "shows which ids have ended"
             )
         same = [one for one, other in names.items() if other == name]
         if same[0] == number and len(same) > 1:
