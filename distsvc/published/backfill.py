@@ -84,7 +84,8 @@ def backfill(
     A backfill ends at the first day that a check holds back, or that fails. `JobFileError` if the
     job file is not valid, or two days have the same output.
     """
-    start = replace(start, overwrite=reprocess != "none")
+    repeated_until = last.isoformat() if reprocess == "completed" else ""
+    start = replace(start, overwrite=reprocess != "none", repeated_until=repeated_until)
     for day, job in _jobs(job_of, first, last).items():
         output = Output(job.output.path)
         is_wanted = reprocess == "completed" or output.manifest() is None

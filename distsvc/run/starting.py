@@ -112,7 +112,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
             keep_reference(job.continuity.reference, run, output.store, list(table.columns))
         inputs, digest = fingerprint(table), request.digest
         lineage = _lineage(request, run, inputs, previous)
-        notes = _notes_on_later(job, output, lineage)
+        notes = _notes_on_later(job, output, lineage, start.repeated_until)
         yield RunContext(job, run, output, digest, inputs, algorithm, previous, lineage, notes)
 
 
@@ -131,8 +131,13 @@ def _lineage(
     return lineage if previous is not None else replace(lineage, id=run.name)
 
 
-def _notes_on_later(job: Job, output: Output, lineage: Lineage | None) -> list[str]:
-    """Return warnings if later nights continue a replaced run, or an earlier one than this run."""
+def _notes_on_later(
+    job: Job, output: Output, lineage: Lineage | None, repeated_until: str
+) -> list[str]:
+    """Return warnings if later nights continue a replaced run, or an earlier one than this run.
+
+    Nights up to `repeated_until` are left out.
+    """
     published, date, notes = output.manifest(), job.job.run_date, list[str]()
     if published is not None:
         replaces = f"replaces run {published.run_id}"
@@ -141,14 +146,15 @@ def _notes_on_later(job: Job, output: Output, lineage: Lineage | None) -> list[s
                 f"this run of {date} {replaces} of {published.run_date}, which is later: nights "
                 "that continued that run keep its ids"
             )
-        if later := _dates(later_runs(output.store.address, published)):
+        if later := _dates(later_runs(output.store.address, published), repeated_until):
             notes.append(
                 f"this run {replaces}, which later runs continued: {later}; to let them continue "
                 "this run, run them again with --overwrite"
             )
     if lineage is None or date is None or job.model.mode == "assign":
         return notes
-    if passing := _dates(passing_runs(output.store.address, lineage.named(), date)):
+    found = passing_runs(output.store.address, lineage.named(), date)
+    if passing := _dates(found, repeated_until):
         notes.append(
             f"these nights continue an earlier run than this one: {passing}; to let them continue "
             "this run, run them again with --overwrite"
@@ -156,9 +162,10 @@ def _notes_on_later(job: Job, output: Output, lineage: Lineage | None) -> list[s
     return notes
 
 
-def _dates(runs: Sequence[tuple[str, LineageRun]]) -> str:
-    """Return the dates of runs with their addresses."""
-    return truncated([f"{one.run_date} ({shown_address(at)})" for at, one in runs], 5)
+def _dates(runs: Sequence[tuple[str, LineageRun]], after: str) -> str:
+    """Return the dates of runs, with their addresses; only those `after` a date if it is given."""
+    found = [(at, one.run_date) for at, one in runs if not after or one.run_date > after]
+    return truncated([f"{date} ({shown_address(at)})" for at, date in found], 5)
 
 
 @contextmanager

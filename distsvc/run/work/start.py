@@ -26,6 +26,7 @@ class Start:
     fresh: bool = False  # start over instead of resuming an interrupted run
     skip_missing: bool = False  # raise `SkippedError` for an input that is not ready yet
     skip_empty: bool = False  # raise `SkippedError` for an input without rows
+    repeated_until: str = ""  # last of the later days that the same backfill runs again
 
 
 class Display(NamedTuple):
