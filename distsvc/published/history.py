@@ -69,9 +69,10 @@ def _night(output: Output) -> Night | None:
         if manifest is None:
             if not waiting:
                 return None
-            job, date = waiting[-1].job_name, waiting[-1].run_date
-            odd = "nothing is published"
-            return Night(job=job, date=date, output=output.shown, held=held, odd=odd)
+            last, odd = waiting[-1], "nothing is published"
+            night = Night(job=last.job_name, date=last.run_date, output=output.shown, odd=odd)
+            failed = [check.name for check in last.failed]
+            return night.model_copy(update={"held": held, "failed": failed})
         report = read_report(output)
     except (DataError, JobFileError, InputNotFoundError) as error:
         return Night(output=output.shown, odd=str(error))

@@ -39,6 +39,7 @@ def test_fields_of_every_night(nights):
     assert second.drift > 0.1
     assert second.drifted in ("x0", "x1")
     assert (third.run_id, third.odd, len(third.held)) == ("", "nothing is published", 1)
+    assert third.checked == "min_rows failed"
 
 
 def test_the_table_has_a_line_for_each_night(nights):
@@ -54,9 +55,8 @@ def test_the_table_has_a_line_for_each_night(nights):
     assert "nothing is published" in shown[THIRD]
     said = CliRunner().invoke(main, ["history", str(nights.folder / "out"), "--json"])
     told = json.loads(said.stdout)["nights"]
-    assert [one["run_id"] for one in told] == [
-        one.run_id for one in history(str(nights.folder / "out"))
-    ]
+    known = history(str(nights.folder / "out"))
+    assert [one["run_id"] for one in told] == [one.run_id for one in known]
 
 
 def test_the_page_links_to_the_pages_of_the_nights(nights, tmp_path):
