@@ -192,6 +192,7 @@ class ColumnDrift(ReportPart):
     missing_before: Number
     missing_after: Number
     factor: OmitDefault[Known] = None  # ratio to the previous values if the unit changed
+    change: OmitDefault[str] = ""  # the values whose share changed most, unless it is stable
 
     @property
     def times(self) -> str:

@@ -157,7 +157,8 @@ def _worst(part: DriftPart | ReferencePart | None) -> Value:
     if part is None:
         return NOT_MEASURED
     worst = part.columns[0]
-    return f"the population stability index of column {worst.column!r} is", worst.index, ""
+    change = f"({worst.change})" if worst.change else ""
+    return f"the population stability index of column {worst.column!r} is", worst.index, change
 
 
 def _units(run: RunMetrics) -> Value:

@@ -28,6 +28,7 @@ from distsvc.report.content.parts import (
     ReferencePart,
     StoryPart,
 )
+from distsvc.report.formats import measured
 from distsvc.run.labelling.columns import parts_place
 from distsvc.run.labelling.counts import Counts, counts_ids, id_keys
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, REFERENCE
@@ -43,7 +44,9 @@ from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.formats import label_parts
 from distsvc.storage.publishing.lineages import earlier_runs
 from distsvc.storage.publishing.manifest import read_manifest
+from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import NEW, NOT_CHOSEN, truncated
+from distsvc.storage.rows.features import units_of
 from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
@@ -229,7 +232,7 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
     pilot = labelled.pilot.X[:, then.places(run.plan.table.columns)]
     factors = unit_factors(then.column_edges, pilot)
     return DriftPart(
-        columns=_column_drifts(then.columns, old, counts.columns[PREVIOUS], factors),
+        columns=_column_drifts(run, then.columns, old, counts.columns[PREVIOUS], factors),
         score=float(shifted) if scores.sum() else None,
         score_rows=int(scores.sum()),
         outlier_share_before=outlier_share(then, before.arrays["cluster_counts"]),
@@ -283,27 +286,60 @@ def reference_drift(run: RunDirectory, labelled: Labelled) -> ReferencePart | No
         return None
     found = run.read(REFERENCE)
     old = ColumnCounts(found.arrays["column_edges"], found.arrays["column_counts"])
-    columns = _column_drifts(found.facts["columns"], old, labelled.counts.columns[REFERENCE])
+    columns = _column_drifts(run, found.facts["columns"], old, labelled.counts.columns[REFERENCE])
     named = {name: found.facts[name] for name in ("path", "run_id", "run_date")}
     return ReferencePart(columns=columns, **named)
 
 
 def _column_drifts(
-    names: Sequence[str], old: ColumnCounts, now: ColumnCounts, factors: np.ndarray | None = None
+    run: RunDirectory,
+    names: Sequence[str],
+    old: ColumnCounts,
+    now: ColumnCounts,
+    factors: np.ndarray | None = None,
 ) -> list[ColumnDrift]:
     """Return the drift of every column, the largest first; `factors` (d,) are changes of unit."""
     if factors is None:
         factors = np.full(len(names), np.nan)
     indices = stability_index(old.counts, now.counts).tolist()
-    rows = zip(names, indices, factors, old.missing.tolist(), now.missing.tolist(), strict=True)
+    changes = _changes(run.plan.table, names, old, now)
+    missing = old.missing.tolist(), now.missing.tolist()
+    rows = zip(names, indices, factors, *missing, changes, strict=True)
     columns = [
         ColumnDrift(
             column=name, index=index, missing_before=before, missing_after=after,
             factor=None if np.isnan(factor) else float(factor),
+            change=change if index > STABLE else "",
         )
-        for name, index, factor, before, after in rows
+        for name, index, factor, before, after, change in rows
     ]  # fmt: skip
     return sorted(columns, key=lambda column: -column.index)
+
+
+STABLE = 0.1
+"""Maximum population stability index of a column that counts as stable."""
+
+
+def _changes(
+    table: Table, names: Sequence[str], old: ColumnCounts, now: ColumnCounts
+) -> Iterator[str]:
+    """Yield for each column the values whose share of the rows changed most, in words."""
+    units, levels = units_of(table.features, table.types), dict[str, Sequence[str]]()
+    for feature, kind in zip(table.features, table.types, strict=True):
+        levels[feature.column] = ("false", "true") if kind == "bool" else feature.levels
+    for name, edges, *counts in zip(names, old.edges, old.counts, now.counts, strict=True):
+        before, after = (rows / max(rows.sum(), 1) for rows in counts)
+        # Of values with equal changes, as the two of a flag, the one that became more frequent.
+        k = int(np.maximum(1.001 * (after - before), before - after).argmax())
+        shares = f"in {100 * after[k]:.0f} % of the rows, {100 * before[k]:.0f} % before"
+        low, high = np.concatenate([[-np.inf], edges, [np.inf, np.nan]])[k : k + 2].tolist()
+        found = [text for code, text in enumerate(levels.get(name, ())) if low <= code < high]
+        ends = [measured(end, units.get(name, "")) for end in (low, high) if np.isfinite(end)]
+        if np.isnan(high):
+            found = ["missing"]
+        elif not found and len(ends) == 1:
+            found = [f"{ends[0]} or more" if np.isinf(high) else f"below {ends[0]}"]
+        yield f"{truncated(found, 3) if found else ' to '.join(dict.fromkeys(ends))} {shares}"
 
 
 MOVES_FILE = "moves.parquet"

@@ -173,7 +173,7 @@ def measured(
     labeller = Stand(columns=["a", "b"])
     labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids, labeller=labeller)
     lineage = Stand(moved=rows_moved, ids_moved=0.75, clusters=STORIES)
-    drifted = Stand(columns=[Stand(index=drift, column=drifted, factor=None)])
+    drifted = Stand(columns=[Stand(index=drift, column=drifted, factor=None, change="")])
     return RunMetrics(labelled, lineage, drifted, agreement, dropped, before)
 
 

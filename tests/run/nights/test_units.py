@@ -1,14 +1,20 @@
 """A column in another unit is named, and its night is held back."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError
+from distsvc.models.nights.drift import ColumnCounts, decile_edges
 from distsvc.published.republish import publish_held, withdraw
 from distsvc.published.status import status, status_lines
 from distsvc.report.content.parts import ColumnDrift
+from distsvc.run.nights.comparison import _changes
 from distsvc.storage.publishing.publication import Output
+from distsvc.storage.rows.features import Codes, Numeric
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
 from tests.published_files import read_labels
 
@@ -55,6 +61,23 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(shop):
 def test_a_factor_in_words(factor, words):
     given = {"column": "x", "index": 9.0, "missing_before": 0.0, "missing_after": 0.0}
     assert ColumnDrift(**given, factor=factor).times == words
+
+
+def test_the_largest_change_of_a_column_in_words():
+    features = [Numeric("flag"), Numeric("x"), Codes(column="plan", known=("a", "b"), rest=0.1)]
+    table = SimpleNamespace(features=features, types=["bool", "double", "string"])
+    before = np.repeat([[0, 5, 0], [0, 6, 1], [1, 7, 1], [1, 8, 2], [1, 9, 2]], 20, axis=0) * 1.0
+    for now, found in (
+        ([0, 1, 0], ["false in 100 % of the rows, 40 % before", "below 5 in", "a in"]),
+        ([1, 99, 2], ["true in 100 % of the rows, 60 % before", "9 or more in", "other in"]),
+        ([np.nan, 6, 1], ["missing in 100 % of the rows, 0 % before", "6 to 7 in", "b in"]),
+    ):
+        old = ColumnCounts.empty(decile_edges(before))
+        new = ColumnCounts.empty(old.edges)
+        old.add(before)
+        new.add(np.tile(np.array(now, float), (50, 1)))
+        words = _changes(table, ["flag", "x", "plan"], old, new)
+        assert all(map(str.startswith, words, found))
 
 
 def test_a_withdrawn_night_is_skipped(shop):
