@@ -51,7 +51,7 @@ PHASES = {
     "views": "Project the table for the models",
     "gather-views": "Gather the projected table",
     "vote": "Vote on the clusters",
-    "graph": "Find near rows",
+    "graph": "Find near rows of the sample",
     "choose": "Choose the answer",
     "train": "Train the model",
     "descend": "Solve the linear model",

@@ -127,7 +127,7 @@ WIDTH = {"column": "width", "share": 0.75, "value": 3.5, "typical": 0.125}
 )
 def test_reasons_of_every_kind_of_model(outliers, heading, cluster):
     report = make_report()
-    report["outliers"] |= outliers
+    report["outliers"] |= {"rows": 40} | outliers
     report["reasons"] = reasons_of([WIDTH], counted=40)
     text = page_text(report)
     assert f"{heading} The " in text
@@ -135,7 +135,8 @@ def test_reasons_of_every_kind_of_model(outliers, heading, cluster):
         f"1 1,234 −0.988 {cluster + ' ' if cluster else ''}width = 3.5 (typical 0.125, 75.0 %)"
         in text
     )
-    assert "First reasons are counted in a sample of 40 such rows." in text
+    of = "the 40 outliers" if outliers.get("defined", True) else "such rows"
+    assert f"First reasons are counted in 40 of {of}, those in a sample of the table." in text
     assert ("Cluster sizes" in text) != bool(outliers.get("only"))
 
 
