@@ -224,18 +224,20 @@ def predict(
     help="Write the job file there instead of printing it.",
 )  # fmt: skip
 @EXCLUDE
-def init(table: str, out: str | None, exclude: list[str] | None) -> None:
+@RUN_DATE
+def init(table: str, out: str | None, exclude: list[str] | None, run_date: str | None) -> None:
     """Look at TABLE, and print a job file for it, with remarks as comments.
 
-    The job runs as it is. An existing file is not overwritten.
+    The job runs as it is. If TABLE contains {run_date}, it is a job for every night. An existing
+    file is not overwritten.
     """
     with failing_cleanly():
         from distsvc.run.drafts.drafting import draft, write_draft
 
         if out is None:
-            text = draft(table, exclude=exclude or ())
+            text = draft(table, exclude=exclude or (), run_date=run_date)
         else:
-            write_draft(table, out, exclude or ())
+            write_draft(table, out, exclude or (), run_date)
             text = f"{out}\n"
     click.echo(text, nl=False)
 
@@ -252,10 +254,12 @@ def plan(
     """Forecast a run of JOB.toml, or of a TABLE: rows, partitions, tasks, memory and time."""
     overrides, _ = split_options(settings, options)
     with failing_cleanly():
-        from distsvc.run.drafts.asked_job import asked_job
+        from distsvc.run.drafts.asked_job import asked_job, hinting_at_date
         from distsvc.run.forecast import forecast_job
 
-        forecast = forecast_job(asked_job(job_file, run_date, settings, overrides))
+        job = asked_job(job_file, run_date, settings, overrides)
+        with hinting_at_date(job, run_date):
+            forecast = forecast_job(job)
     say(*forecast.lines(), as_json=as_json and forecast.dumped())
 
 

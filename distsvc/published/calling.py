@@ -213,7 +213,12 @@ def run_and_announce(
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with Announcer(name, metrics_file) as announcer:
         from distsvc.job.config import DEFAULT_MODEL
-        from distsvc.run.drafts.asked_job import asked_job, is_table, with_free_output
+        from distsvc.run.drafts.asked_job import (
+            asked_job,
+            hinting_at_date,
+            is_table,
+            with_free_output,
+        )
         from distsvc.run.work.progress import Progress
         from distsvc.run.work.workers.cluster import expect_workers
         from distsvc.run.work.workers.lean import is_lean
@@ -235,7 +240,8 @@ def run_and_announce(
             from distsvc.run.job import run_job  # here, while the workers import it, too
 
             is_ahead = wanted.model.algorithm == DEFAULT_MODEL.algorithm and is_lean()
-            with compiling_ahead() if is_ahead else nullcontext():
+            compiling = compiling_ahead() if is_ahead else nullcontext()
+            with compiling, hinting_at_date(wanted, run_date):
                 report = run_job(wanted, at, start, command=command, progress=progress)
         announcer.add_report(report)
         return wanted, report

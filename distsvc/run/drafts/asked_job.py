@@ -6,12 +6,14 @@ import datetime
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from distsvc.errors import InputNotFoundError
 from distsvc.errors.urls import bare_url, lake_url
 from distsvc.job.config import Job, Sections
 from distsvc.job.file import override, parse_job, read_job
@@ -43,6 +45,19 @@ def asked_job(
         content = default_job(source) if is_table(source) else read_job(source)
     sections = override(_plain(content), settings, _plain(overrides or {}))
     return parse_job(sections, bare_url(source), day)
+
+
+@contextmanager
+def hinting_at_date(job: Job, run_date: object) -> Iterator[None]:
+    """Add a hint to `InputNotFoundError` if a job's ``{run_date}`` is today since none is given."""
+    try:
+        yield
+    except InputNotFoundError as error:
+        if run_date is not None or ("input", "path") not in job.as_written:
+            raise
+        day = job.job.run_date
+        words = f"{error}; {{run_date}} is today, {day}, unless --run-date gives another day"
+        raise InputNotFoundError(words) from None
 
 
 def is_table(path: str) -> bool:
@@ -90,7 +105,8 @@ def table_name(path: str) -> str:
     parts = [part for part in PurePosixPath(bare).parts if not re.search(r"[*?\[{}]", part)]
     parts = [part for part in parts if part not in ("/", ".", "..")]
     if not parts:
-        return PurePosixPath(os.path.abspath(bare.partition("*")[0] or ".")).name or "table"
+        fixed = re.split(r"[*?\[{]", bare)[0] or "."
+        return PurePosixPath(os.path.abspath(fixed)).name or "table"
     suffixes = sorted((s for source in SOURCES for s in source.suffixes), key=len, reverse=True)
     suffix = next((s for s in suffixes if parts[-1].lower().endswith(s)), "")
     return parts[-1][: len(parts[-1]) - len(suffix)] or "table"

@@ -12,12 +12,13 @@ import pyarrow as pa
 import tomli_w
 
 from distsvc.errors import DataError, JobFileError, one_line
-from distsvc.errors.urls import local_file
+from distsvc.errors.urls import bare_url, local_file
+from distsvc.job.dates import names_day
 from distsvc.job.file import parse_job
 from distsvc.models.automatic.engine import stays_as_stored
 from distsvc.models.columns.described import ColumnDescription, described
 from distsvc.models.columns.model import ColumnModel
-from distsvc.run.drafts.asked_job import default_job
+from distsvc.run.drafts.asked_job import default_job, hinting_at_date
 from distsvc.run.learning.survey import too_few_rows
 from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.plan import with_categories
@@ -41,24 +42,33 @@ _UNBROKEN = "\ue000"
 _LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
 
 
-def write_draft(path: str, to: str, exclude: Sequence[str]) -> None:
+def write_draft(path: str, to: str, exclude: Sequence[str], run_date: str | None = None) -> None:
     """Write a draft to a new local file; `JobFileError` if it exists, or for a URL."""
     file = local_file("--out", to)
     if file.exists():
         raise JobFileError(f"{to} already exists: remove it, or give another name by --out")
-    write_content(file, draft(path, to, exclude))
+    write_content(file, draft(path, to, exclude, run_date))
 
 
-def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
-    """Return the text of a commented job file for a table; its comments call the file `to`."""
-    profile, job = profile_table(path, exclude), default_job(path)
-    table = profile.table
+def draft(
+    path: str, to: str = "JOB.toml", exclude: Sequence[str] = (), run_date: str | None = None
+) -> str:
+    """Return the text of a commented job file for a table; its comments call the file `to`.
+
+    If the path has a placeholder for the date, the job continues the ids of the day before.
+    """
+    profile, job = profile_table(path, exclude, run_date), default_job(path)
+    table, output, command = profile.table, job["output"]["path"], f"distsvc run {to}"
+    nights = []
+    if names_day(path):
+        nights = ["[continuity]", _line("previous", f"{output}/{{run_date-1d}}"), ""]
+        output, command = f"{output}/{{run_date}}", f"{command} --run-date DATE"
     lines = [
         *_comment(
             f"A job for {table.shown}: {table.n_rows:,} rows, read as {source_of(table).title}."
         ),
         *_comment(
-            f"Run it by: distsvc run {to}. Lines with # are remarks, or keys that are not set. "
+            f"Run it by: {command}. Lines with # are remarks, or keys that are not set. "
             f"Columns were judged by name, by type and by the first {profile.n_rows:,} rows. "
             "The documentation explains every key."
         ),
@@ -69,7 +79,7 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
         "[input]",
         _line("path", path),
         *([_line("exclude", list(exclude))] if exclude else []),
-        *_columns(profile),
+        *_columns(profile, is_dated=bool(nights)),
         "",
         "[preprocess]",
         *_preprocess(profile),
@@ -81,13 +91,14 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
         _hint("n_clusters", 5, "if the number is known"),
         _line("seed", 0),
         "",
+        *nights,
         "[output]",
-        _line("path", job["output"]["path"]),
+        _line("path", output),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _columns(profile: TableProfile) -> list[str]:
+def _columns(profile: TableProfile, is_dated: bool) -> list[str]:
     table = profile.table
     lines = _comment("These columns are the features, unless some are named:")
     names = [_value(name).replace(" ", _UNBROKEN) for name in table.stored[:MAX_WRITTEN_NAMES]]
@@ -104,7 +115,9 @@ def _columns(profile: TableProfile) -> list[str]:
                 f"As features, {truncated(dates)} would be days or seconds since 1970. A duration "
                 "is often more useful: add one to the table, such as the days since the last order."
             )
-    if profile.id is not None:
+    if profile.id is not None and is_dated:
+        lines.append(_line("id", profile.id, "names each row every night: for moves and SQL"))
+    elif profile.id is not None:
         lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, not a feature"
     return lines + [_hint("classes", name, remark) for name in profile.labels[:3]]
@@ -190,10 +203,15 @@ class TableProfile:
     encodings: dict[str, str]  # suitable encoding of each text column that can be a category
 
 
-def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
-    """Return the profile of a table without the columns to `exclude`, from its first rows."""
-    with scratch("staging") as staging:
-        job = parse_job(default_job(path, exclude))
+def profile_table(
+    path: str, exclude: Sequence[str] = (), run_date: str | None = None
+) -> TableProfile:
+    """Return the profile of a table without the columns to `exclude`, from its first rows.
+
+    `run_date` is the value of ``{run_date}`` in the path, today by default.
+    """
+    job = parse_job(default_job(path, exclude), bare_url(path), run_date)
+    with scratch("staging") as staging, hinting_at_date(job, run_date):
         table = open_table(job.input, staging, mixed=job.is_mixed)
         n_rows = max(1, min(10_000, 2**24 // max(len(table.columns), 1)))
         table, _ = with_categories(table, [(0, min(n_rows, table.n_rows))])

@@ -1,5 +1,6 @@
 """Drafts of job files: the profile of a table, and a draft that runs."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -213,6 +214,20 @@ def test_drafting_from_the_command_line():
     assert "error: j.toml already exists: remove it" in again[1].stderr
     missing = CliRunner().invoke(main, ["init", "none.parquet", "--out", "k.toml"])
     assert missing.exit_code == 66
+
+
+def test_a_draft_for_every_night():
+    pq.write_table(mixed(), "2026-11-01.parquet")
+    init = ["init", "{run_date}.parquet"]
+    found = CliRunner().invoke(main, [*init, "--out", "j.toml", "--run-date", "2026-11-01"])
+    assert found.exit_code == 0, found.output
+    job = load_job("j.toml", (), "2026-11-01")
+    assert (job.input.path, job.input.id) == ("2026-11-01.parquet", "userId")
+    assert Path(job.output.path).name == "2026-11-01"
+    assert job.continuity.previous[0] == job.output.path.replace("2026-11-01", "2026-10-31")
+    for command in init, ["plan", "j.toml"], ["run", "j.toml"]:
+        error = CliRunner().invoke(main, command).stderr
+        assert re.search("does not exist; {run_date} is today, .*, unless --run-date", error)
 
 
 def test_text_that_differs_in_every_row_is_suggested_as_the_id(tmp_path):
