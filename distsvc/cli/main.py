@@ -297,12 +297,17 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
     """Publish a candidate at OUT that a check held back."""
     with failing_cleanly():
         from distsvc.published import republish
+        from distsvc.report.sections.headline import outcome
+        from distsvc.run.reporting.files import read_report
+        from distsvc.storage.publishing.publication import Output
 
         manifest = republish.publish_held(output_path, run_id)
         gone = republish.continues_gone(manifest)
         passing = republish.passing_nights(output_path, manifest)
+        published = read_report(Output(output_path))
     say(
-        f"run {run_id} is published: {manifest.rows:,} rows",
+        f"run {run_id} is published: {', '.join(outcome(published))}",
+        *republish.lines_on_ended(published),
         *(f"warning: {check.words}" for check in manifest.failed),
         *([f"warning: {gone}"] if gone else []),
         *_lines_on_nights("continue an earlier run than this one", passing),

@@ -21,6 +21,7 @@ from distsvc.storage.publishing.manifest import (
     read_manifest,
 )
 from distsvc.storage.publishing.publication import Output
+from distsvc.storage.rows.columns import truncated
 
 
 class HeldRun(BaseModel):
@@ -96,6 +97,20 @@ def passing_nights(path: str, manifest: Manifest) -> list[LaterNight]:
     """Return the later nights that continue an earlier run than the one at an output."""
     found = passing_runs(Output(path).store.address, manifest.lineage, manifest.run_date)
     return [LaterNight(one.run_date, address, is_held=False) for address, one in found]
+
+
+def lines_on_ended(report: Report) -> list[str]:
+    """Return a warning if most clusters of the previous run have ended, as after a new unit."""
+    stories = report.lineage.clusters if report.lineage else []
+    ended = [one.id for one in stories if one.has_ended]
+    if 2 * len(ended) <= sum(not one.is_new for one in stories):
+        return []
+    named = [f"{k} ({report.names[str(k)]})" if str(k) in report.names else str(k) for k in ended]
+    return [
+        f"warning: the ids {truncated(named)} end here, and so do their names in [names]; if a "
+        "column has a new unit, convert it back and run the night again with --overwrite to keep "
+        "them"
+    ]
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:

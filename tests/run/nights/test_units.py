@@ -1,5 +1,6 @@
 """A column in another unit is named, and its night is held back."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -104,6 +105,7 @@ def test_a_withdrawn_night_is_skipped(shop):
     assert report.lineage.path == str(shop.out(FIRST))
     assert report.lineage.moved < 0.01
     said = CliRunner().invoke(main, ["publish", out, "--held", run_id]).stdout
+    assert re.match("run .* is published: 3 clusters in 600 rows, .*\n.* ids 0, 1.* end here", said)
     assert f"these nights continue an earlier run than this one: {THIRD} (" in said
     assert f"backfill JOB.toml --from {THIRD} --to {THIRD} --reprocess completed" in said
     assert read_labels(out).equals(labels), "it can be published again"
