@@ -249,13 +249,11 @@ def test_every_day_needs_an_output_of_its_own(job_file, path):
 
 @pytest.mark.parametrize(
     ("first", "last", "words"),
-    [
-        ("2026-11-02", "2026-11-01", "--from is after --to"),
-        ("2026-11-31", "2026-12-01", "'2026-11-31' does not match"),
-        ("today", "2026-12-01", "'today' does not match"),
-        ("0001-01-01", "2026-01-01", "span 739617 days, expected at most 3660"),
-    ],
-)
+    [("2026-11-02", "2026-11-01", "--from is after --to"),
+     ("2026-11-31", "2026-12-01", "'2026-11-31' does not match"),
+     ("today", "2026-12-01", "'today' does not match"),
+     ("0001-01-01", "2026-01-01", "span 739617 days, expected at most 3660")],
+)  # fmt: skip
 def test_invalid_ranges_of_days(job_file, first, last, words):
     said = CliRunner().invoke(main, ["backfill", str(job_file), "--from", first, "--to", last])
     assert (said.exit_code, words in said.stderr) == (2, True)
@@ -263,9 +261,8 @@ def test_invalid_ranges_of_days(job_file, first, last, words):
 
 def test_the_last_representable_day_is_allowed(job_file, tmp_path):
     (tmp_path / "data" / f"{DAYS[0]}.parquet").rename(tmp_path / "data" / "9999-12-31.parquet")
-    [done] = nights(
-        job_file, "9999-12-31", "9999-12-31", settings=[f"continuity.previous={tmp_path}/out/none"]
-    )
+    none = [f"continuity.previous={tmp_path}/out/none"]
+    [done] = nights(job_file, "9999-12-31", "9999-12-31", settings=none)
     assert (done.day, done.state) == ("9999-12-31", "published")
     held = done._replace(state="held", exit_code=76, held="r1")
     assert publish_commands(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]

@@ -67,9 +67,8 @@ def test_the_page_links_to_the_pages_of_the_nights(nights, tmp_path):
     assert said.stdout.splitlines()[-1] == str(page)
     assert re.search(r">0 \w[^<]*<", page.read_text()), "the latest name"
     links = re.findall('<a href="([^"]*)"', page.read_text())
-    assert [(tmp_path / link).resolve() for link in links] == [
-        (out / day / "report.html").resolve() for day in (SECOND, FIRST)
-    ]
+    pages = [(out / day / "report.html").resolve() for day in (SECOND, FIRST)]
+    assert [(tmp_path / link).resolve() for link in links] == pages
 
 
 def test_a_page_must_be_a_file_in_an_existing_folder(nights, tmp_path):
@@ -110,6 +109,5 @@ def test_a_night_continues_from_a_given_output(nights, monkeypatch):
     assert "--continue-from: no run is published in" in said.stderr
     said = CliRunner().invoke(main, [*asked, str(nights.out(FIRST))])
     assert said.exit_code == 0, said.output
-    assert (
-        nights.said(THIRD, "report.json")["lineage"]["run_id"] == (nights.manifest(FIRST)["run_id"])
-    )
+    lineage = nights.said(THIRD, "report.json")["lineage"]
+    assert lineage["run_id"] == nights.manifest(FIRST)["run_id"]

@@ -20,19 +20,12 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 
 @pytest.mark.parametrize(
     ("path", "name"),
-    [
-        ("data/events.parquet", "events"),
-        ("events.CSV.gz", "events"),
-        ("cells.zarr/", "cells"),
-        ("data/*.parquet", "data"),
-        ("data/day=*/part-[0-9].parquet", "data"),
-        ("s3://bucket", "bucket"),
-        ("delta://data/events?version=4", "events"),
-        ("data/v1.2", "v1.2"),
-        ("../*.csv", "parent"),
-        ("*.csv", "child"),
-    ],
-)
+    [("data/events.parquet", "events"), ("events.CSV.gz", "events"), ("cells.zarr/", "cells"),
+     ("data/*.parquet", "data"), ("data/day=*/part-[0-9].parquet", "data"),
+     ("s3://bucket", "bucket"), ("delta://data/events?version=4", "events"),
+     ("data/v1.2", "v1.2"), ("../*.csv", "parent"), ("*.csv", "child"),
+     ("{run_date}.csv", "child")],
+)  # fmt: skip
 def test_names_of_tables(tmp_path, monkeypatch, path, name):
     (tmp_path / "parent/child").mkdir(parents=True)
     (tmp_path / "parent/child/data/v1.2").mkdir(parents=True)
@@ -42,11 +35,9 @@ def test_names_of_tables(tmp_path, monkeypatch, path, name):
 
 
 def test_job_files_are_not_tables(tmp_path):
-    assert not is_table("s3://bucket/job.toml")
-    assert not is_table("none")
     (tmp_path / "job").write_text("[input]")
-    assert not is_table("job")
-    assert not is_table("/dev/stdin")
+    for path in "s3://bucket/job.toml", "none", "job", "/dev/stdin":
+        assert not is_table(path)
     path = write_table(tmp_path / "table", three_clusters(10))
     assert is_table(str(path))
 
@@ -65,13 +56,11 @@ def test_a_table_in_place_of_a_job_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("given", "code", "message"),
-    [
-        ("none.parquet", 66, "none.parquet does not exist"),
-        ("none.toml", 66, "job file none.toml does not exist"),
-        ("none", 66, "job file none does not exist"),
-        (".", 78, "output.path out/{} lies in the folder of the input"),
-    ],
-)
+    [("none.parquet", 66, "none.parquet does not exist"),
+     ("none.toml", 66, "job file none.toml does not exist"),
+     ("none", 66, "job file none does not exist"),
+     (".", 78, "output.path out/{} lies in the folder of the input")],
+)  # fmt: skip
 def test_wrong_paths_are_named(tmp_path, given, code, message):
     found = CliRunner().invoke(main, ["run", given])
     assert found.exit_code == code
@@ -80,11 +69,8 @@ def test_wrong_paths_are_named(tmp_path, given, code, message):
 
 def test_given_sections_are_not_changed(tmp_path):
     sections = {"input": {"path": tmp_path / "a", "columns": ("x",)}, "output": {"path": "out"}}
-    job = asked_job(
-        sections,
-        "2026-11-20",
-        overrides={"output.path": tmp_path / "{run_date}", "model.seed": np.int64(3)},
-    )
+    overrides = {"output.path": tmp_path / "{run_date}", "model.seed": np.int64(3)}
+    job = asked_job(sections, "2026-11-20", overrides=overrides)
     assert job.model.seed == 3
     assert job.input.columns == ("x",)
     assert job.output.path == f"{tmp_path}/2026-11-20"
@@ -96,18 +82,16 @@ def test_wrong_sections_are_refused():
         asked_job({"input": {}, "output": {"path": "out"}})
     with pytest.raises(InputNotFoundError, match="job file x does not exist"):
         asked_job("x")
-    with pytest.raises(
-        TypeError, match=r"expected a job file or a table by its path, .* found StringIO"
-    ):
+    words = r"expected a job file or a table by its path, .* found StringIO"
+    with pytest.raises(TypeError, match=words):
         asked_job(io.StringIO())
     with pytest.raises(JobFileError, match="--run-date expects"):
         asked_job({"input": {"path": "a"}, "output": {"path": "b"}}, "tomorrow")
 
 
 def test_an_empty_table_is_refused(tmp_path):
-    pq.write_table(
-        pq.read_table(write_table(tmp_path / "t.pq", three_clusters(5))).slice(5), "t.pq"
-    )
+    table = pq.read_table(write_table(tmp_path / "t.pq", three_clusters(5)))
+    pq.write_table(table.slice(5), "t.pq")
     found = CliRunner().invoke(main, ["run", "t.pq"])
     assert (found.exit_code, "t.pq has no rows" in found.stderr) == (65, True)
 

@@ -25,19 +25,13 @@ N = 500
 def mixed():
     random = np.random.default_rng(0)
     gaps = np.where(np.arange(N) % 100 == 7, np.nan, random.normal(size=N))
-    return pa.table(
-        {
-            "nr": np.arange(N),
-            "userId": random.integers(0, 9**9, N),
-            "bytes": random.lognormal(8.0, 2.0, N),
-            "rare": np.where(np.arange(N) % 50 == 3, 1.0, 0.0),
-            "plain": random.normal(100.0, 30.0, N),
-            "waits": random.exponential(100.0, N),
-            "gaps": gaps,
-            "country": random.choice(["DE", "FR"], N),
-            "Class": random.choice(["a", "b"], N),
-        }
-    )
+    return pa.table({
+        "nr": np.arange(N), "userId": random.integers(0, 9**9, N),
+        "bytes": random.lognormal(8.0, 2.0, N), "rare": np.where(np.arange(N) % 50 == 3, 1.0, 0.0),
+        "plain": random.normal(100.0, 30.0, N), "waits": random.exponential(100.0, N),
+        "gaps": gaps, "country": random.choice(["DE", "FR"], N),
+        "Class": random.choice(["a", "b"], N),
+    })  # fmt: skip
 
 
 def uncommented(text, key):
@@ -85,8 +79,7 @@ def test_the_profile_of_a_table():
 def test_init_plan_and_run_refuse_a_table_with_the_same_words(table, words):
     columns = {name: pa.array(values, pa.float64()) for name, values in table.items()}
     pq.write_table(pa.table(columns), "t.parquet")
-    commands = [["init"], ["plan", "--set", "cluster.workers=0"]]
-    commands += [["run", "--set", "cluster.workers=0"]]
+    commands = [["init"], *([name, "--set", "cluster.workers=0"] for name in ("plan", "run"))]
     for command, *options in commands:
         found = CliRunner().invoke(main, [command, "t.parquet", *options])
         assert (found.exit_code, words in found.stderr) == (65, True), found.stderr
@@ -96,11 +89,9 @@ def test_init_plan_and_run_refuse_a_table_with_the_same_words(table, words):
 def test_the_encoding_follows_from_the_number_of_values(name):
     k = np.arange(N)
     texts = {
-        "city": [f"city {i % 60}" for i in k],
-        "name": [f"name {i}" for i in k],
-        "note": ["x" * (i + 2) for i in k % 3 * 200],
-        "same": ["a"] * N,
-    }
+        "city": [f"city {i % 60}" for i in k], "name": [f"name {i}" for i in k],
+        "note": ["x" * (i + 2) for i in k % 3 * 200], "same": ["a"] * N,
+    }  # fmt: skip
     table = pa.table({"x": np.sin(k), "plan": np.array(["a", "b", None])[k % 3], **texts})
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(table, name)
