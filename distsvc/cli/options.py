@@ -149,7 +149,9 @@ def display_options(command: Command) -> Command:
     """Add the options for standard error to a command."""
     return _with(
         command,
-        click.option("--quiet", is_flag=True, help="Show no progress and no log, only errors."),
+        click.option(
+            "-q", "--quiet", is_flag=True, help="Show no progress and no log, only errors."
+        ),
         click.option("--verbose", is_flag=True, help="Show every event, with all its fields."),
         click.option(
             "--log-format", type=click.Choice(("text", "json")), default="text", show_default=True,

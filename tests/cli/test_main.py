@@ -120,7 +120,7 @@ def test_standard_error_has_sentences_by_default(job, tmp_path, monkeypatch):
     assert found.exit_code == 0, found.output
     assert "Using one core: " in found.stderr
     assert "{" not in found.stderr
-    found = CliRunner().invoke(main, [*run, f"{tmp_path}/b", "--quiet"])
+    found = CliRunner().invoke(main, [*run, f"{tmp_path}/b", "-q"])
     assert (found.exit_code, found.stderr) == (0, "")
     assert found.stdout.startswith("3 clusters in 900 rows, ")
     found = CliRunner().invoke(main, [*run, f"{tmp_path}/c", "--verbose"])
