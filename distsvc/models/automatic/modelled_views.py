@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -45,31 +45,27 @@ class ModelledRows:
     columns: ColumnModel
     row_numbers: np.ndarray  # (m,) int64
     mixed: MixtureRows  # draws of the numbers, and levels of the categories
-    values: MixtureRows  # the same rows as they are labelled: middles of cells
-    latent: np.ndarray  # (m, r) float64: latent variables of these values
+    labelled: np.ndarray  # (m, D) float64: prepared rows as they are labelled: middles of cells
     scales: tuple[ScaledNumbers, ...]  # as mapped and, unless components, as stored; without gaps
     cells: NumberCells | None = None  # None if no number is rounded
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
         drawn, labelled, layout = columns.prepared(X, rows), columns.prepared(X), columns.layout
-        mixed, values = layout.mixed(drawn), layout.mixed(labelled)
-        latent, draws = labelled[:, layout.latent], drawn[:, layout.numbers]
+        mixed, draws = layout.mixed(drawn), drawn[:, layout.numbers]
         middles = np.where(np.isnan(mixed.X), draws, labelled[:, layout.numbers])
         mapped = ScaledNumbers(draws, middles)
         if columns.axes is not None:  # components are not stored
-            return cls(columns, rows, mixed, values, latent, (mapped,))
+            return cls(columns, rows, mixed, labelled, (mapped,))
         scales = mapped, _as_stored(mapped, *columns.stored(X, rows))
         cells = NumberCells(*columns.cells(X, rows))
-        return cls(
-            columns,
-            rows,
-            mixed,
-            values,
-            latent,
-            scales,
-            cells if (cells.indices >= 0).any() else None,
-        )
+        is_rounded = bool((cells.indices >= 0).any())
+        return cls(columns, rows, mixed, labelled, scales, cells if is_rounded else None)
+
+    @cached_property
+    def values(self) -> MixtureRows:
+        """The rows of the mixture as they are labelled."""
+        return self.columns.layout.mixed(self.labelled)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
         """Return the first m rows in the form that populations are fitted to."""
@@ -117,8 +113,7 @@ class ModelledViews(Views):
         super().__init__(pilot, leading_directions(pilot), graph, nu)
         self.rows, self.origin, self.before = rows, origin, before
         if nu is not None:
-            centred = rows.latent - origin[rows.columns.layout.latent]
-            self.values = centred.astype(np.float32)
+            self.values = (rows.labelled - origin)[:, rows.columns.layout.latent].astype(np.float32)
         self._mixtures: dict[int | None, Mixtures] = {}
         self.compared = rows.populations(min(len(pilot), DECISION_ROWS), graph.n_jobs)
 
@@ -177,8 +172,9 @@ class ModelledViews(Views):
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray
     ) -> MixtureRule:
-        layout = self.rows.columns.layout
-        return MixtureRule.of(mixture, layout, self.origin, cluster, self.scored(labels))
+        layout, scored = self.rows.columns.layout, self.scored(labels)
+        rule = MixtureRule.of(mixture, layout, self.origin, cluster, scored)
+        return rule.with_floors((self.rows.labelled - self.origin).astype(np.float32))
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the partition of the level tree, and the previous one if landmarks gave it.

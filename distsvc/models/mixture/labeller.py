@@ -37,6 +37,11 @@ class MixtureLabeller:
         """Return the clusters (n,) int32 with the highest shares; the first of equal ones."""
         return self._labelled(Z, len(Z), 0, 0)[0]
 
+    def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return `labels` (n,), and log densities (n,) as the second ones of a call."""
+        labels, _, densities = self._labelled(Z, len(Z), 0, len(Z))
+        return labels, densities[:, 1]
+
     def __call__(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return `shares` and log densities (n, 2) float64 of prepared rows Z (n, D).
 

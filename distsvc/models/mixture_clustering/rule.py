@@ -18,7 +18,7 @@ from distsvc.models.rules.fields import ArrayField
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 
-def _tails(densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> np.ndarray:
+def density_tails(densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> np.ndarray:
     """Return middles, tails and limits (3, k) from the log densities (m,) of rows of p numbers.
 
     `labels` (m,) are the rows' clusters. Small clusters get the medians of the other clusters'
@@ -41,16 +41,16 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
     share, inside = SHARES_OUTSIDE.first_tail, densities
     for number in range(4):  # each round leaves out the outliers of the previous one
         middle, low = np.median(inside), np.quantile(inside, share)
-        unit = _depth(usual, p) / _depth(share, p)
+        unit = density_depth(usual, p) / density_depth(share, p)
         tail = max(float(middle - low) * unit, SHARES_OUTSIDE.min_unit)
-        limit = _depth(outside, p) / _depth(usual, p)
+        limit = density_depth(outside, p) / density_depth(usual, p)
         if number == 0:
             share = (usual - outside) / (1.0 - outside)
         inside = densities[densities >= middle - limit * tail]
     return float(middle), tail, limit
 
 
-def _depth(share: float, p: int) -> float:
+def density_depth(share: float, p: int) -> float:
     """Return the difference of two quantiles of the log density of p normal columns, in nats.
 
     They are the median and the quantile below which this share of the rows lies.
@@ -137,7 +137,7 @@ class ComponentRule(OfMixture):
         """
         posterior, densities = MixtureLabeller.of_components(mixture, *places)(Z)
         labels = posterior.argmax(axis=1)
-        tails = _tails(densities[:, 1], labels, mixture.n_components, len(places[0]))
+        tails = density_tails(densities[:, 1], labels, mixture.n_components, len(places[0]))
         return cls(
             mixture.weights, mixture.means, mixture.covariances, mixture.chances,
             mixture.n_levels, *places, *tails,

@@ -16,6 +16,7 @@ class OutlierShares:
     outside: float = 0.004  # share of a normal cluster's rows that lie outside the limit
     tail: float = 0.05  # share of a cluster's rows in its tail
     first_tail: float = 0.15
+    never: float = 1e-9  # share of a normal cluster's rows with so low a density: none of a table
     min_size: float = 0.1  # minimum size of a cluster that counts, relative to the mean
     min_unit: float = 1e-3  # minimum spread of a cluster, in units of a logarithm
 

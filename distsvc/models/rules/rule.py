@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -121,7 +121,10 @@ class Rule(ABC):
         A DataError names the first field that is missing or wrong.
         """
         sizes = {} if d is None else {"d": d}
-        known = {**facts, **arrays}
+        # Fields with a default may be lacking in models of earlier versions.
+        factories = {f.name: f.default_factory for f in fields(cls)}  # type: ignore[arg-type]
+        defaults = {name: make() for name, make in factories.items() if make is not MISSING}
+        known = {**defaults, **facts, **arrays}
         check_fields(forms_of(cls), known, sizes)
         check_fields({n: of for n, of in cls.beside.items() if n in known}, known, sizes)
         rule = cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]

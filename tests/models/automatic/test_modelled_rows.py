@@ -83,3 +83,26 @@ def test_two_columns_are_modelled_if_a_kind_or_scale_is_given(given, is_modelled
     assert (columns is not None) == is_modelled
     if given[0].scale == "log":
         assert columns.columns[0].map.scale == "log"
+
+
+def test_a_wrong_value_is_outside_if_no_cluster_fits_the_row():
+    random = np.random.default_rng(1)
+    kind = random.choice(3, N, p=[0.5, 0.3, 0.2])
+    use = np.exp(np.array([7.8, 8.5, 10.5])[kind] + 0.35 * random.normal(size=N))
+    cost = 0.3 * use * np.exp(0.08 * random.normal(size=N))
+    others = np.array([[0, 0], [2, 0], [1, 3]])[kind] + random.normal(size=(N, 2))
+    X = np.column_stack([use, cost, others, random.normal(size=(N, 2))])
+    wrong = np.flatnonzero(kind == 0)[:5]
+    X[wrong, 0] *= 10.0  # a digit too many; rows of the third kind have such values
+    found = AutoClustering(random_state=0).fit(X)
+    rule, outside = found._rule, found.score_samples(X) < 0.0
+    assert found.algorithm_ == "mixture"
+    assert outside[wrong].all()
+    of_before = {n: v for n, v in rule.arrays().items() if n not in ("floors", "spreads")}
+    near = type(rule).restored(rule.facts(), of_before)
+    Z = found._engine.columns.centred(X, found._engine.origin)
+    far = near.scores(Z) < 0.0
+    assert far[wrong].sum() <= 1, "they are near other rows"
+    far[wrong] = True
+    assert (outside == far).all()
+    assert (rule.labels(Z) == near.labels(Z)).all()
