@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import cast
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -18,13 +19,14 @@ from distsvc.models.automatic.decision import (
     mixture_proposals,
 )
 from distsvc.models.automatic.previous import PreviousAnswer
-from distsvc.models.automatic.rule import MixtureRule, of_latent
+from distsvc.models.automatic.rule import FlooredLandmarkRule, MixtureRule, of_latent
 from distsvc.models.automatic.views import ViewAnswer, Views
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
-from distsvc.models.mixture.density import MixtureRows, NormalMixture
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior
 from distsvc.models.mixture.population import NumberCells, PopulationRows, ScaledNumbers
+from distsvc.models.mixture.search import possible_shape
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.rule import Rule
@@ -169,12 +171,17 @@ class ModelledViews(Views):
         everything = partial(rows.populations, len(rows.mixed), self.graph.n_jobs)
         return decide(mixtures, graph, rows.row_numbers, n_clusters, previous, everything)
 
+    @cached_property
+    def _labelled(self) -> np.ndarray:
+        """Pilot rows (m, D) float32 as a rule takes them."""
+        return (self.rows.labelled - self.origin).astype(np.float32)
+
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray
     ) -> MixtureRule:
         layout, scored = self.rows.columns.layout, self.scored(labels)
         rule = MixtureRule.of(mixture, layout, self.origin, cluster, scored)
-        return rule.with_floors((self.rows.labelled - self.origin).astype(np.float32))
+        return rule.with_floors(self._labelled)
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the partition of the level tree, and the previous one if landmarks gave it.
@@ -209,11 +216,10 @@ class ModelledViews(Views):
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
         columns, rule = self.rows.columns, before.rule
-        found = of_latent(self.graph.rule(own, self.scored(labels)), columns.layout)
+        found = self._floored(self.graph.rule(own, self.scored(labels)), labels)
         if not before.takes_rows_of(columns):
             return found
         assert isinstance(rule, LandmarkRule)
-        assert isinstance(found, LandmarkRule)
         stays = numbers[rule.cluster] >= 0
         moved = rule.landmarks + rule.axes @ (before.origin - self.origin)
         return replace(
@@ -225,7 +231,23 @@ class ModelledViews(Views):
         )
 
     def _graph_rule(self, levels: LevelSets) -> Rule:
-        return of_latent(self.graph_rule(levels), self.rows.columns.layout)
+        rule = self.graph_rule(levels)
+        assert isinstance(rule, LandmarkRule)
+        return self._floored(rule, self.graph_labels(levels))
+
+    def _floored(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
+        """Return the rule of latent variables for prepared rows, with floors of its clusters.
+
+        `labels` (m,) are those of the first pilot rows. Each cluster is a component of a mixture.
+        """
+        layout, rows = self.rows.columns.layout, self.rows.mixed.take(np.arange(len(labels)))
+        found = cast(LandmarkRule, of_latent(rule, layout))
+        posterior = np.eye(found.n_clusters)[labels] + np.finfo(float).eps
+        mixture = NormalMixture.from_posteriors(
+            rows, posterior, Prior.of(rows), possible_shape(rows, found.n_clusters)
+        )
+        floored = FlooredLandmarkRule.of_clusters(found, mixture, layout, self.origin)
+        return floored.with_floors(self._labelled)
 
 
 def continued(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

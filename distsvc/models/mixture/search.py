@@ -137,20 +137,38 @@ class _Starts:
         return found
 
 
+def has_full_covariances(rows: MixtureRows) -> bool:
+    """Return True if rows have two numbers, and patterns of missing ones take no longer than rows.
+
+    Factorising a covariance for a pattern takes p^3 / 3 operations, and a row p^2.
+    """
+    n, p = rows.X.shape
+    return p > 1 and len(rows.by_pattern.starts) * p <= 3 * n
+
+
+def _too_few_rows(rows: MixtureRows, k: int) -> bool:
+    """Return True if k full covariances have more entries than the rows."""
+    n, p = rows.X.shape
+    return k * p * (p + 1) > 2 * n
+
+
+def possible_shape(rows: MixtureRows, k: int) -> Shape:
+    """Return the richest shape that k components can have."""
+    return "full" if has_full_covariances(rows) and not _too_few_rows(rows, k) else "diagonal"
+
+
 def _fits(
     rows: MixtureRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
 ) -> list[MixtureFit]:
     """Return the fits of one shape by number of components."""
-    n, p = rows.X.shape
+    n = len(rows)
     fits: list[MixtureFit] = []
-    # Factorising a covariance for a pattern of missing numbers takes p^3 / 3 operations, a row p^2.
-    # Patterns may take as long as rows.
-    if shape != "diagonal" and (p < 2 or len(rows.by_pattern.starts) * p > 3 * n):
+    if shape != "diagonal" and not has_full_covariances(rows):
         return fits
     best, failures, posterior = -np.inf, 0, np.ones((n, 1))
     for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
         wanted = n_components is not None and k <= n_components
-        too_few_rows = shape == "full" and k * p * (p + 1) > 2 * n
+        too_few_rows = shape == "full" and _too_few_rows(rows, k)
         if k > 1 and not wanted and (failures >= PATIENCE or too_few_rows or k > MAX_COMPONENTS):
             break
         if k > n or (k > 1 and not starts.latent.shape[1]):

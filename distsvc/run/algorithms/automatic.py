@@ -21,7 +21,7 @@ from distsvc.job.parameters import Given
 from distsvc.models.automatic.decision import LEVEL_TREE, Alternative
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.previous import PreviousAnswer
-from distsvc.models.automatic.rule import MixtureRule
+from distsvc.models.automatic.rule import FlooredLandmarkRule, MixtureRule
 from distsvc.models.graph.coordinates import GRAPH_NEIGHBOURS, MOST_COORDINATES, NoGraphReason
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.graph.landmarks import LandmarkRule
@@ -120,7 +120,7 @@ LEARN_GRAPH = (
 class Automatic(AlgorithmJob):
     """Default algorithm: fits several views of a table, and chooses one."""
 
-    rules = (LevelRule, LandmarkRule, MixtureRule)
+    rules = (LevelRule, LandmarkRule, FlooredLandmarkRule, MixtureRule)
     engine: AutomaticEngine
 
     def __init__(self, parameters: Given, job: Job, table: Table):
