@@ -40,8 +40,8 @@ class LandmarkRule(Scored, Rule):
     meanings: ClassVar[Mapping[str, str]] = LevelRule.meanings
     words: ClassVar[ScoreWords] = LevelRule.words
 
-    axes: Annotated[np.ndarray, ArrayField("float32", "p d", row_major=False)]
-    landmarks: Annotated[np.ndarray, ArrayField("float32", "m p")]  # on the axes
+    axes: Annotated[np.ndarray, ArrayField("float32", "a d", row_major=False)]
+    landmarks: Annotated[np.ndarray, ArrayField("float32", "m a")]  # on the axes
     cluster: Annotated[np.ndarray, ClustersField("int32", "m")]  # of the landmarks
     gamma: Annotated[float, GAMMA]  # for shares; see `_share_gamma`
     plane_axes: Annotated[np.ndarray, ArrayField("float32", "2 d")]  # for drawings
@@ -56,9 +56,9 @@ class LandmarkRule(Scored, Rule):
         labels: np.ndarray,
         scored: dict[str, Any],
     ) -> LandmarkRule:
-        """Return the rule of landmarks (m, p) on axes (p, d) with their clusters (m,) int32.
+        """Return the rule of landmarks (m, a) on axes (a, d) with their clusters (m,) int32.
 
-        Points (n, p) with labels (n,) determine the plane; `scored` are the fields of `Scored`.
+        Points (n, a) with labels (n,) determine the plane; `scored` are the fields of `Scored`.
         """
         return cls(
             axes=axes,
