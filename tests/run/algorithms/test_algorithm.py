@@ -64,7 +64,7 @@ def test_a_job_without_an_algorithm_is_automatic(model, table):
 def test_forms_are_unique_and_name_their_rules():
     forms = [rule.form for rule in RULES]
     assert len(set(forms)) == len(forms)
-    assert set(forms) == {*FORMS, LANDMARKS, "mixture"}
+    assert set(forms) == {*FORMS, LANDMARKS, f"floored-{LANDMARKS}", "mixture"}
     for algorithm in ALGORITHMS:
         for rule in algorithm.rules:
             assert rule_named(rule.form) is rule
