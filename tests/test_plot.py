@@ -105,8 +105,7 @@ def test_models_without_a_tree_are_refused(moons, model):
 def test_clusters_in_two_columns(level_tree, moons):
     figure = plot.clusters(level_tree, moons)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x0", "x1")
-    outside = int((level_tree.decision_function(moons) < 0).sum())
-    assert dots(figure) == len(moons) - outside
+    assert dots(figure) == len(moons) - int((level_tree.decision_function(moons) < 0).sum())
     assert ink(figure) > 0.02  # every dot is drawn in a raster, too
     assert ink(plot.clusters(level_tree, moons[:20])) < ink(figure)
 

@@ -257,8 +257,7 @@ def test_an_array_stored_without_chunks_is_read_by_slices():
             read.append(some.stop - some.start)
             return X[some]
 
-    source = opened(Stored())
-    assert np.array_equal(np.concatenate(list(source.blocks())), X)
+    assert np.array_equal(np.concatenate(list(opened(Stored()).blocks())), X)
     assert max(read) <= input_rows.block_rows(D)
 
 

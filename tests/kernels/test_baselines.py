@@ -84,8 +84,7 @@ def test_every_slot_is_in_the_tree_or_free():
             waiting.append(j)
             j = tree.sibling[j]
     assert sorted(reached) == tree.used.tolist()
-    unused = tree.free[: tree.n_free[0]].tolist()
-    assert sorted(reached + unused) == list(range(51))
+    assert sorted(reached + tree.free[: tree.n_free[0]].tolist()) == list(range(51))
 
 
 def test_equal_rows_never_fill_the_tree():

@@ -46,8 +46,7 @@ def same(a, b):
 def test_twin_merge_components(n, seed, least_mass):
     args = *graph(n, seed), least_mass
     found = merged(*args)
-    expected = sorted(reference.level_tree(*args), key=lambda b: -b[0])
-    assert branches(args, found) == expected
+    assert branches(args, found) == sorted(reference.level_tree(*args), key=lambda b: -b[0])
     assert same(found, merged(*args, form=reference.plain(level_tree.merge_components)))
 
 

@@ -119,7 +119,6 @@ def test_types_and_orders_of_memory(name):
 def test_labels_are_what_predict_says(name):
     model, X = fit_blobs(name)
     assert model.labels_.dtype == model.predict(X).dtype == np.int32
-    sizes = np.bincount(model.labels_)
-    assert (np.diff(sizes) <= 0).all()
+    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
     parts = [model.predict(part) for part in np.split(X, [1, 50, 211])]
     assert np.concatenate(parts).tolist() == model.labels_.tolist()

@@ -169,6 +169,5 @@ def test_a_download_that_fails_leaves_nothing(offer, toy, tmp_path, error, kind,
     if kind is TemporaryError:
         assert not list((tmp_path / "cache").rglob("*.gz"))
     offer()
-    path = fetch("toy", tmp_path / "out")
-    assert os.listdir(path.parent) == ["toy.parquet"]
+    assert os.listdir(fetch("toy", tmp_path / "out").parent) == ["toy.parquet"]
     assert np.array_equal(load("toy", tmp_path / "out")[0], X)

@@ -46,8 +46,7 @@ def run(customers):
 
 
 def test_the_segments_are_found_without_an_option(customers, run):
-    labels = run.labels()["label"].to_numpy()
-    assert adjusted_rand_score(customers[2], labels) > 0.8
+    assert adjusted_rand_score(customers[2], run.labels()["label"].to_numpy()) > 0.8
 
 
 def test_the_report_counts_missing_values_and_names_levels(customers, run):

@@ -93,8 +93,7 @@ def test_halves_of_the_rows_find_classes_again_and_no_cut_at_random():
     assert classes > 0.85
     assert cuts < classes - 0.1
     assert len(_agreement_of_halves([], *given, "diagonal", 1)) == 0
-    threads = _agreement_of_halves([y, cut], *given, "diagonal", 2)
-    assert threads.tolist() == [classes, cuts]
+    assert _agreement_of_halves([y, cut], *given, "diagonal", 2).tolist() == [classes, cuts]
 
 
 def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
@@ -216,8 +215,7 @@ def test_an_answer_that_halves_hardly_find_again_has_a_small_chance():
     several = PartitionProposal("mixture", y, y, made_nowhere, found_again=0.6)
     one = PartitionProposal("mixture", 0 * y, 0 * y, made_nowhere)
     mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
-    found = decided_on(populations_of(X), mixtures)
-    assert found.best is several
+    assert decided_on(populations_of(X), mixtures).best is several
     assert several.agreement == pytest.approx(0.6**2)  # of this sample and of the other
 
 
@@ -275,8 +273,7 @@ def test_a_frame_with_categories_is_taken_and_its_levels_are_kept():
     found = fitted(frame)
     assert adjusted_rand_score(y, found.labels_) > 0.9
     assert (found.predict(frame.iloc[:7]) == found.labels_[:7]).all()
-    other = frame.iloc[:7].assign(plan="unknown")
-    assert found.predict(other).shape == (7,)
+    assert found.predict(frame.iloc[:7].assign(plan="unknown")).shape == (7,)
 
 
 def test_a_given_number_of_clusters_is_kept():

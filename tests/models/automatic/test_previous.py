@@ -84,8 +84,7 @@ def test_landmarks_go_on_as_long_as_all_columns_keep_their_models(same):
     )
     found = [each for each in views._graph_proposals(None) if each.levels is None]
     continued_rule = found[0].make()
-    moved = np.allclose(continued_rule.landmarks, rule.landmarks + 0.5)
-    assert moved == same
+    assert np.allclose(continued_rule.landmarks, rule.landmarks + 0.5) == same
     shift = np.float32(0.5) if same else np.float32(0.0)
     assert (continued_rule.labels(Z + shift)[order] == labels).mean() > 0.95
 
@@ -112,7 +111,6 @@ def test_components_stay_as_long_as_columns_do():
     assert kept.axes is before.axes
     start = previous.start(kept.layout.mixed(kept.prepared(X[1], rows)), kept)
     assert adjusted_rand_score(start.posterior.argmax(axis=1), y) > 0.95
-    fewer = before.of_columns(range(119))
-    assert fewer.axes is None
+    assert before.of_columns(range(119)).axes is None
     other = ColumnModel.of(X[1], none).along_components(X[1], rows)
     assert previous.start(other.layout.mixed(other.prepared(X[1], rows)), other).mixture is None

@@ -176,8 +176,7 @@ def test_values_that_differ_by_more_than_their_rounding_stay_apart():
     X, model = model_of(large)
     assert (model.prepared(X)[:, -1] == (column() >= 0.5)).all()
     X, model = model_of(np.where(np.arange(N) % 3 == 0, 0.0, AMOUNTS))
-    near = model.prepared(X + 1e-3 * AMOUNTS.min())
-    assert (near[:, 2] == 0.0).all()
+    assert (model.prepared(X + 1e-3 * AMOUNTS.min())[:, 2] == 0.0).all()
 
 
 def test_missing_values_stay_missing_for_a_mixture_and_are_filled_for_trees():
@@ -196,8 +195,7 @@ def test_unknown_values_and_codes_are_accepted():
     rows = model.prepared(np.array([[1e9, 7.0], [-1e9, np.nan], [40.25, 1.0]]))
     assert np.isfinite(rows).all()
     assert rows[0, 0] > 5.0 > -5.0 > rows[1, 0]
-    levels = model.layout.mixed(rows).levels[:, 0].tolist()
-    assert levels == [-1, -1, 1]
+    assert model.layout.mixed(rows).levels[:, 0].tolist() == [-1, -1, 1]
 
 
 def test_a_model_is_restored_from_json_and_its_tables():

@@ -58,8 +58,7 @@ def test_other_rows_take_the_label_of_the_nearest_landmark(learned):
     other = np.random.default_rng(1).uniform(-10.0, 10.0, (200, 5)).astype(np.float32)
     distances = np.linalg.norm(other[:, None] - rule.landmarks, axis=2)
     assert (rule.labels(other) == rule.cluster[distances.argmin(axis=1)]).all()
-    shares = rule.shares(X)
-    assert (shares.argmax(axis=1) == rule.labels(X)).all()
+    assert (rule.shares(X).argmax(axis=1) == rule.labels(X)).all()
 
 
 @pytest.mark.parametrize("d", [2, 6, 20])

@@ -124,8 +124,7 @@ def test_columns_depend_on_values_and_not_on_the_noise_of_draws():
     draw, e = random.normal(size=(2, N))
     count = np.digitize(draw, [-0.5, 0.5])
     load = (count - 1) ** 2 + 0.05 * e
-    rows = rows_of(draw, load, means=(count - 1, load))
-    assert one_better(rows, count)
+    assert one_better(rows_of(draw, load, means=(count - 1, load)), count)
     assert not one_better(rows_of(draw, load), count)
 
 

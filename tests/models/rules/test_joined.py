@@ -28,8 +28,7 @@ def rows():
 def test_small_clusters_are_merged_with_the_nearest(rule, rows):
     assert clusters_to_join(rule, rows, None, 10.0) is None
     assert clusters_to_join(rule, rows, 5, 0.0) is None
-    into = clusters_to_join(rule, rows, None, 30.0)
-    assert into.tolist() == [0, 1, 2, 0, 1]
+    assert clusters_to_join(rule, rows, None, 30.0).tolist() == [0, 1, 2, 0, 1]
     assert clusters_to_join(rule, rows, 4, 0.0).tolist() == [0, 1, 2, 3, 1]
     assert clusters_to_join(rule, rows, 1, 0.0).tolist() == [0] * 5
 
@@ -37,8 +36,7 @@ def test_small_clusters_are_merged_with_the_nearest(rule, rows):
 def test_joined_clusters_are_numbered_by_their_rows(rule, rows):
     few = np.concatenate([rows[:50], rows[300:]])  # the first cluster is the fourth largest now
     into = clusters_to_join(rule, few, 3, 0.0)
-    counts = np.bincount(into[rule.labels(few)])
-    assert (np.diff(counts) <= 0).all()
+    assert (np.diff(np.bincount(into[rule.labels(few)])) <= 0).all()
 
 
 def test_a_joined_rule_labels_as_its_parts_do(rule, rows):

@@ -26,8 +26,7 @@ def drawn_scores(**scores):
 
 def test_the_boundary_of_scores_has_a_caption():
     scores = {"edges": [0.0, 1.0, 2.0], "counts": [3, 4]}
-    usual = drawn_scores(edges=[-1.0, 1.0], counts=[3])
-    assert "boundary, f = 0" in usual
+    assert "boundary, f = 0" in drawn_scores(edges=[-1.0, 1.0], counts=[3])
     titled = drawn_scores(**scores, boundary=0.5, title="distance " * 12)
     assert "boundary, 0.5" in titled
     assert sum(text.startswith("distance") for text in titled) == 2  # lines

@@ -75,5 +75,4 @@ def test_the_most_important_splits_are_drawn():
 def test_a_split_with_few_or_odd_values_is_drawn(change):
     nodes = make_nodes(2)
     nodes[0] |= change
-    drawn = drawn_tree(nodes)
-    assert {"0", "1", "50.0 %"} <= set(drawn)
+    assert {"0", "1", "50.0 %"} <= set(drawn_tree(nodes))

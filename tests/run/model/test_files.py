@@ -153,8 +153,7 @@ def test_typical_rows_are_checked(simple, tmp_path, change, message):
 
 def test_missing_and_further_columns_are_named(simple, tmp_path):
     model = read_model(simple)
-    same = write_table(tmp_path / "same.parquet", OTHERS)
-    assert events_of(model, same, tmp_path) == []
+    assert events_of(model, write_table(tmp_path / "same.parquet", OTHERS), tmp_path) == []
     wider = write_table(tmp_path / "wider.parquet", three_clusters(50, d=3))
     told = {"because": "the model was learned without them", "names": "x2"}
     assert events_of(model, wider, tmp_path) == [("ignored columns", told)]

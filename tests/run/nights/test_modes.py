@@ -155,8 +155,7 @@ def test_an_output_that_continues_itself(shop, mode, monkeypatch):
     result = invoked(shop, SECOND, "--overwrite", monkeypatch=monkeypatch, **given)
     assert result.exit_code == 0, result.output
     assert shop.ids("now", y) == {0: 0, 1: 1, 2: 2}
-    second = shop.manifest("now")
-    assert second["previous"]["run_id"] == first
+    assert shop.manifest("now")["previous"]["run_id"] == first
     before = (shop.out("now") / "manifest.json").read_bytes()
     for options in ((), ("--overwrite",)):
         result = invoked(shop, SECOND, *options, monkeypatch=monkeypatch, **given)

@@ -192,8 +192,7 @@ def test_clusters_are_drawn_in_the_plane_that_separates_them():
     low, high = sorted((x[labels == k] for k in (0, 1)), key=np.mean)
     assert low.max() < high.min()
     assert found.axes[0] in ("first direction: c8", "first direction: −c8")
-    alone = plane(rule, columns, X, X, np.zeros(len(X), int), np.ones(len(X)))
-    assert alone.kind == "pca"
+    assert plane(rule, columns, X, X, np.zeros(len(X), int), np.ones(len(X))).kind == "pca"
     assert plane(rule, columns, X, X, labels, -np.ones(len(X))).kind == "pca"
 
 
@@ -203,8 +202,7 @@ def test_overlapping_clusters_do_not_look_separated_in_many_columns():
     columns = [f"c{k}" for k in range(250)]
     found = plane(BORDERS, columns, X, X, labels, np.ones(300))
     x = np.array(found.x)
-    middles = abs(x[labels == 0].mean() - x[labels == 1].mean())
-    assert middles < 1.5 * x[labels == 0].std()
+    assert abs(x[labels == 0].mean() - x[labels == 1].mean()) < 1.5 * x[labels == 0].std()
 
 
 def test_outliers_far_beyond_the_others_are_counted_and_not_drawn():

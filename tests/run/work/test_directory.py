@@ -172,8 +172,7 @@ def test_damaged_results_are_named_and_removed(run):
     zeroed(folder / "00001.rows.npy")
     zeroed(folder / "00002.npz")
     (folder / "00003.rows.npy").unlink()
-    found = run.lost()
-    assert len(found) == 3
+    assert len(run.lost()) == 3
     assert run.names() == ["fit", "survey/00000"]
     assert run.lost() == []
 

@@ -95,8 +95,7 @@ def test_foreign_files_stay_and_outputs_may_be_deep(tmp_path):
     (tmp_path / "out/2026/01/notes.txt").write_text("mine")
     (tmp_path / "out/raw/2026").mkdir(parents=True)
     (tmp_path / "out/raw/2026/t.parquet").write_text("mine")
-    found = said(retain(f"{tmp_path}/out/", 1))
-    assert list(found["removed"]) == ["01", "02"]
+    assert list(said(retain(f"{tmp_path}/out/", 1))["removed"]) == ["01", "02"]
     assert names(tmp_path / "out/2026/01") == ["notes.txt"]
     assert not (tmp_path / "out/2026/02").exists()
     assert names(tmp_path / "out/raw") == ["2026/t.parquet"]

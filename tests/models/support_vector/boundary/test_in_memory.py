@@ -89,8 +89,7 @@ def test_balls_cover_the_table_in_the_order_of_the_keys():
     centres = in_memory.ball_centres(X, keys, 0.2)
     shuffled = X[np.argsort(keys)]
     np.testing.assert_array_equal(centres, shuffled[reference.ball_centres(shuffled, 0.2)])
-    far = np.linalg.norm(X[:, None] - centres, axis=2)
-    assert far.min(axis=1).max() < 0.2
+    assert np.linalg.norm(X[:, None] - centres, axis=2).min(axis=1).max() < 0.2
     apart = np.linalg.norm(centres[:, None] - centres, axis=2)
     assert apart[~np.eye(len(centres), dtype=bool)].min() >= 0.2
     assert len(centres) < 200

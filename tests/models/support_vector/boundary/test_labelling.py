@@ -48,8 +48,7 @@ def test_nearest_cluster_is_the_cluster_of_the_nearest_point(m, k, apart, seed):
     points = rng.integers(0, 4, (m, 2)).astype(np.float32) + 9.0 * apart * clusters[:, None]
     X = rng.integers(-1, 6 + 9 * k * apart, (60, 2)).astype(np.float32)
     found = clusters[Nearest(points.astype(np.float32), clusters)(X)]
-    nearest = reference.nearest_point(X, points.astype(np.float32))
-    assert (found == clusters[nearest]).all()
+    assert (found == clusters[reference.nearest_point(X, points.astype(np.float32))]).all()
 
 
 # --- the boundary
@@ -203,8 +202,7 @@ def test_the_largest_cluster_comes_first():
     assert labels.tolist() == [1, 2, 0]
     assert cluster.tolist() == [1, 2, 0, 1, 2, 0]
     assert len(set(cluster)) == 3
-    near = Nearest(points)(E + np.float32(0.1))
-    assert cluster[near].tolist() == [1, 2, 0]
+    assert cluster[Nearest(points)(E + np.float32(0.1))].tolist() == [1, 2, 0]
 
 
 def test_equilibria_outside_the_domain_are_no_clusters():

@@ -102,8 +102,7 @@ def test_a_cut_labels_any_rows():
     engine = fitted(X, effort="fast")
     rule = engine.cut(2, None, None)
     labels = rule.labels(engine.centred(X))
-    again = rule.labels(engine.centred(X[:50]))
-    assert (labels[:50] == again).all()
+    assert (labels[:50] == rule.labels(engine.centred(X[:50]))).all()
     assert set(labels) == {0, 1}
     assert engine.rule.n_clusters == 4  # a cut changes nothing
 

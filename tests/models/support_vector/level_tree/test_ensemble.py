@@ -207,8 +207,7 @@ def test_a_member_is_tested_on_100_000_rows_of_the_sample(sample_rows, n_rows):
     assert taken[:, :-1].mean(axis=1) == pytest.approx(share, abs=2e-3)
     assert taken[:, -1].any() == (sample_rows == n_rows)  # a row outside the sample tests none
     # together they are spread evenly over the sample
-    uses = taken[:, :-1].sum(axis=0)
-    assert set(uses) <= {int(7 * share), int(7 * share) + 1}
+    assert set(taken[:, :-1].sum(axis=0)) <= {int(7 * share), int(7 * share) + 1}
     assert max(high - low for low, high in plan.tested_ranges(3, n_rows)) <= 1.1 * high / (
         sample_rows / sampling.BLOCK_ROWS
     )

@@ -40,8 +40,7 @@ def test_clusters_are_numbered_by_their_sizes():
     levels = level_sets([tree_of([9.0, 8.0])] * 2)
     assert levels.answer.n_clusters == 3
     assert levels.part.tolist() == [2, 0, 1]
-    labels = levels.voter.labels(levels.rows(X))
-    assert labels.tolist() == np.array([2, 0, 1])[y].tolist()
+    assert levels.voter.labels(levels.rows(X)).tolist() == np.array([2, 0, 1])[y].tolist()
     # the middle vertex is joined to the root's, and they are the larger cluster
     merged = levels.numbered(np.array([True, True, False]))
     assert sorted(np.bincount(merged[y])) in ([60, 360], [180, 240], [120, 300])
@@ -51,8 +50,7 @@ def test_clusters_are_numbered_by_their_sizes():
 def test_the_highest_vectors_are_in_the_order_of_the_clusters():
     levels = level_sets([tree_of([9.0, 8.0])])
     assert levels.highest().tolist() == CENTRES[[1, 2, 0]].tolist()
-    one = level_sets([tree_of([0.0, 0.0])])
-    assert one.highest().tolist() == CENTRES[[0]].tolist()
+    assert level_sets([tree_of([0.0, 0.0])]).highest().tolist() == CENTRES[[0]].tolist()
 
 
 def test_every_granularity_has_its_answer():

@@ -223,8 +223,7 @@ def test_long_integers_are_compared_as_they_are_written(tmp_path):
 
 def test_a_name_that_two_unused_columns_share(tmp_path):
     put(tmp_path / "t.csv", "a,c,b,c", [f"{k}.5,x,{k},y" for k in range(9)])
-    table = opened(tmp_path / "t.csv", tmp_path, columns=["a", "b"])
-    assert table.columns == ("a", "b")
+    assert opened(tmp_path / "t.csv", tmp_path, columns=["a", "b"]).columns == ("a", "b")
     put(tmp_path / "t.csv", "a,c,b,c", [*[f"{k}.5,x,{k},y" for k in range(9)], "1.5,x,2.5e,y"])
     with pytest.raises(DataError, match=r"t.csv, line 11: column 'b': expected a number"):
         opened(tmp_path / "t.csv", tmp_path, columns=["a", "b"])

@@ -52,8 +52,7 @@ def test_the_live_rows_of_the_latest_version(table, tmp_path):
     np.testing.assert_array_equal(X.ravel(), np.sin(ids))
     live = [*range(20), *range(25, 30)]
     assert (sorted(ids), dict(zip(ids, keys, strict=True))[4]) == (live, "c/d%")
-    again = STORED.validate_json(STORED.dump_json(found))
-    assert everything(again)[2] == ids
+    assert everything(STORED.validate_json(STORED.dump_json(found)))[2] == ids
     assert ids_of(opened(f"delta://{table}?version=0", tmp_path, id="id")) == list(range(30))
 
 
