@@ -154,9 +154,14 @@ def prepare(
         table = steps.run.plan.table
         together = one_hot_columns(table.features)
         missing = missing_values(table.features, survey.n_rows - survey.sums.counts)
-        if missing:
-            listed = truncated([f"{name} ({rows:,})" for name, rows in missing.items()])
-            steps.progress.event("missing values", columns=listed)
+        new = table.new_values
+        empty = [f"{name} ({rows:,})" for name, rows in missing.items() if name not in new]
+        unknown = [
+            f"{name} ({missing[name]:,}, such as {new[name]})" for name in new if name in missing
+        ]
+        for event, listed in (("missing values", empty), ("new values", unknown)):
+            if listed:
+                steps.progress.event(event, columns=truncated(listed))
         scaling, notes = make_scaling(config, survey, table.columns, together)
         if config.scale == "auto":
             scaling, note = standard_or_unit(scaling, survey, steps.run.plan.seed)

@@ -336,7 +336,8 @@ def _changes(
         found = [text for code, text in enumerate(levels.get(name, ())) if low <= code < high]
         ends = [measured(end, units.get(name, "")) for end in (low, high) if np.isfinite(end)]
         if np.isnan(high):
-            found = ["missing"]
+            new = table.new_values.get(name)
+            found = [f"new, rare or missing values, such as {new}," if new else "missing"]
         elif not found and len(ends) == 1:
             found = [f"{ends[0]} or more" if np.isinf(high) else f"below {ends[0]}"]
         yield f"{truncated(found, 3) if found else ' to '.join(dict.fromkeys(ends))} {shares}"

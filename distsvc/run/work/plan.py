@@ -30,6 +30,7 @@ from distsvc.storage.rows.features import (
     Feature,
     Uncounted,
     placed,
+    text_counts,
     without_sentinels,
 )
 from distsvc.storage.rows.usable import no_values, select_rows, usable_rows
@@ -99,6 +100,7 @@ class Plan:
                 f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
                 f"{table.n_rows}"
             )
+        table, new = unknown_values(table, first, counted)
         known = np.where(np.isfinite(first.X), first.X, 0.0).astype(np.float64)
         return cls(
             table=table,
@@ -110,7 +112,7 @@ class Plan:
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
             output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
-            notes=[*table.notes, *about, *notes, *unknown_values(table, first, counted)],
+            notes=[*table.notes, *about, *notes, *new],
         )
 
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
@@ -191,22 +193,24 @@ def with_categories(
         if meter is not None:
             meter.finished(stop - start)
     earlier = {f.column: f for f in before if isinstance(f, Category)}
-    features, notes = [], []
+    features, notes, new_values = list[Feature](), list[str](), dict[str, str]()
     for feature in table.features:
         if isinstance(feature, Uncounted):
             counts, known = counting.counts[feature.column], earlier.get(feature.column)
             if known is not None and known.kind == feature.kind:
-                notes += _more_other_values(known, counts)
                 feature = known
+                if note := _more_other_values(known, counts):
+                    notes.append(note)
+                    new_values[known.column] = known.commonest_unknown(counts)
             else:
                 feature = feature.counted(counts)
         features.append(feature)
     check_names(table.shown, features)
-    return replace(table, features=tuple(features)), notes
+    return replace(table, features=tuple(features), new_values=new_values), notes
 
 
-def unknown_values(table: Table, first: Block, counted: Set[str]) -> list[str]:
-    """Return warnings about categories with many new or rare values, and missing columns.
+def unknown_values(table: Table, first: Block, counted: Set[str]) -> tuple[Table, list[str]]:
+    """Return the table with `new_values`, and warnings about these and about missing columns.
 
     Categories that were `counted` in this table are left out.
     """
@@ -221,23 +225,24 @@ def unknown_values(table: Table, first: Block, counted: Set[str]) -> list[str]:
     names = table.without_values
     notes = [f"{no_values(names, table.shown)}, and counts as missing"] if names else []
     if not changed:
-        return notes
+        return table, notes
     span = Span(int(first.rows[0]), int(first.rows[-1]) + 1, len(first.rows))
-    batches = list(matching_batches(table, span, list(changed)))
+    batches, new_values = list(matching_batches(table, span, list(changed))), table.new_values
     for name, feature in changed.items():
         array = pa.chunked_array([batch[name] for batch in batches]).combine_chunks()
         values = without_sentinels(array, table.missing_values)
-        note = feature.change(values, len(first.X))
-        notes += [note] if note else []
-    return notes
+        if note := feature.change(values, len(first.X)):
+            notes.append(note)
+            new_values = new_values | {name: feature.commonest_unknown(text_counts(values))}
+    return replace(table, new_values=new_values), notes
 
 
-def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
+def _more_other_values(known: Category, counts: dict[str, int]) -> str | None:
     """Return a warning if many more rows have rare values than when the category was counted."""
     values, n_rows = set(known.known), max(sum(counts.values()), 1)
     rest = sum(n for value, n in counts.items() if value not in values) / n_rows
     if rest <= known.rest + MAX_UNKNOWN_SHARE:
-        return []
+        return None
     is_missing = isinstance(known, Codes) and not known.rest
     if is_missing and values.isdisjoint(counts):
         of_before = truncated([repr(value) for value in known.known])
@@ -246,9 +251,10 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
             f"{shown(next(iter(counts)))}; that run knows {of_before}: mend the table, or remove "
             "continuity.previous, so that cluster ids start at 0"
         )
-    return [
-        f"{rest:.1%} of the values of {known.column!r} are new or rare, and count as "
+    return (
+        f"{rest:.1%} of the values of {known.column!r} are new or rare, such as "
+        f"{known.commonest_unknown(counts)}, and count as "
         f"{'missing' if is_missing else repr(BUCKET)} ({known.rest:.1%} when the categories were "
         "chosen); a job without the section [continuity] chooses them anew, and its cluster ids "
         "start at 0"
-    ]
+    )

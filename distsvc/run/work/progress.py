@@ -393,6 +393,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "cluster": _cluster,
     "columns": _columns,
     "missing values": "Missing values: {columns}.",
+    "new values": "New, rare or missing values: {columns}.",
     "ignored columns": "Columns not used, since {because}: {names}.",
     "goes on from": "Cluster ids continue those of run {published} in {path}.",
     "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",

@@ -112,6 +112,8 @@ class Table:
     notes: tuple[str, ...] = ()
     without_values: tuple[str, ...] = ()  # columns of features that are missing in all rows
     missing_values: tuple[float, ...] = ()  # sentinels
+    # The commonest new values of each category that has many, in words.
+    new_values: dict[str, str] = field(default_factory=dict)
     column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
     # Further columns, by which a report compares clusters.
     compared: StoredFeatures = ()

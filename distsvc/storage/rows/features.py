@@ -8,7 +8,8 @@ are saved with the model, which reads other tables with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -351,11 +352,16 @@ class Category(_Categories):
         is_unknown = self.codes(values) == len(self.known)
         if not len(values) or float(is_unknown.mean()) <= self.rest + MAX_UNKNOWN_SHARE:
             return None
-        value = values.filter(pa.array(is_unknown))[0].as_py()
+        examples = self.commonest_unknown(text_counts(values))
         return (
             f"{is_unknown.mean():.1%} of the values of {self.column!r} in the first {n_rows:,} "
-            f"rows are new to the model, or rare, such as {shown(value)}; it may have changed"
+            f"rows are new to the model, or rare, such as {examples}; it may have changed"
         )
+
+    def commonest_unknown(self, counts: Mapping[str, int]) -> str:
+        """Return the most frequent values without a code, for a message, from all counts."""
+        rest = Counter({value: n for value, n in counts.items() if value not in self.known})
+        return ", ".join(shown(value) for value, _ in rest.most_common(3))
 
     @property
     def expected(self) -> str:
@@ -369,6 +375,11 @@ class Category(_Categories):
     def codes(self, array: pa.Array) -> np.ndarray:
         """Return positions (n,) among the known values; then come the bucket and null."""
         return mixed.places(array, self.known)
+
+
+def text_counts(array: pa.Array) -> Counter[str]:
+    """Return the number of rows of each value of a category, without null."""
+    return Counter(mixed.texts_of(array.drop_null()).to_pylist())
 
 
 class OneHot(Category):

@@ -1,7 +1,6 @@
 """A column in another unit is named, and its night is held back."""
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from distsvc.published.status import status, status_lines
 from distsvc.report.content.parts import ColumnDrift
 from distsvc.run.nights.comparison import _changes
 from distsvc.storage.publishing.publication import Output
+from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Codes, Numeric
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
 from tests.published_files import read_labels
@@ -64,12 +64,13 @@ def test_a_factor_in_words(factor, words):
 
 def test_the_largest_change_of_a_column_in_words():
     features = [Numeric("flag"), Numeric("x"), Codes(column="plan", known=("a", "b"), rest=0.1)]
-    table = SimpleNamespace(features=features, types=["bool", "double", "string"])
+    table = Table([], tuple(features), ("bool", "double", "string"), new_values={"plan": "'c'"})
     before = np.repeat([[0, 5, 0], [0, 6, 1], [1, 7, 1], [1, 8, 2], [1, 9, 2]], 20, axis=0) * 1.0
     for now, found in (
         ([0, 1, 0], ["false in 100 % of the rows, 40 % before", "below 5 in", "a in"]),
         ([1, 99, 2], ["true in 100 % of the rows, 60 % before", "9 or more in", "other in"]),
         ([np.nan, 6, 1], ["missing in 100 % of the rows, 0 % before", "6 to 7 in", "b in"]),
+        ([0, 1, np.nan], ["false", "below", "new, rare or missing values, such as 'c', in 100 %"]),
     ):
         old = ColumnCounts.empty(decile_edges(before))
         new = ColumnCounts.empty(old.edges)

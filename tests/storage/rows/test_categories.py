@@ -194,8 +194,9 @@ def test_the_mapping_of_the_run_before_is_kept_until_much_is_new(tmp_path):
     far = opened(tmp_path, {"k": ["a"] * 80 + ["new"] * 20}, encode)
     table, notes = counted(far, before=before.features)
     assert table.features == before.features
-    assert len(notes) == 1
-    assert notes[0].startswith("20.0% of the values of 'k' are new or rare")
-    assert "when the categories were chosen" in notes[0]
+    assert table.new_values == {"k": "'new'"}
+    [note] = notes
+    assert note.startswith("20.0% of the values of 'k' are new or rare, such as 'new', and count")
+    assert "when the categories were chosen" in note
     other = opened(tmp_path, {"k": ["a"] * 80 + ["new"] * 20}, {"k": "frequency"})
     assert counted(other, before=before.features)[0].columns == ("log(share(k))",)
