@@ -435,6 +435,9 @@ class ChecksConfig(_Section):
     `GUARDS` are the defaults of a job that names a previous run.
     """
 
+    same_units: Never | None = None
+    """Whether a result is held back if a column's unit seems to have changed: all its values are
+    about the same multiple of the previous run's."""
     min_rows: Limit | None = None
     """The least number of rows with a label."""
     max_rows: Limit | None = None
@@ -462,9 +465,6 @@ class ChecksConfig(_Section):
     max_reference_drift: Limit | None = None
     """The largest population stability index of any column against the table of
     `continuity.reference`."""
-    same_units: Never | None = None
-    """Whether a result is held back if a column's unit seems to have changed: all its values are
-    about the same multiple of the previous run's."""
     same_columns: Never | None = None
     """Whether a result with columns that the previous run did not have is held back."""
     min_agreement: Limit | None = None

@@ -64,10 +64,8 @@ class Check:
         high = math.inf if self.side == "at least" else limits[-1]
         return low <= value <= high
 
-    def outcome(
-        self, given: LimitCheck | RangeCheck | NightsCheck, run: RunMetrics, usual: bool = False
-    ) -> CheckPart:
-        """Return the outcome; `usual` marks a default check that is not in the job file."""
+    def outcome(self, given: LimitCheck | RangeCheck | NightsCheck, run: RunMetrics) -> CheckPart:
+        """Return the outcome for a key of the job."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
@@ -82,12 +80,10 @@ class Check:
         percent = [f"{100 * x:,.10g} %" if self.share else f"{x:,.10g}" for x in decisive]
         shown = " to ".join(dict.fromkeys(percent))
         wanted = shown if self.side == "between" else f"{self.side} {shown}"
-        wanted = "0" if wanted == "at most 0" else wanted
+        wanted = "none" if wanted == "at most 0" else wanted
         words = f"{self.name}: {self.words(found, decisive)}, {wanted} expected"
         if state in ("warned", "failed"):
             words += self.advice
-        if usual and state in ("warned", "failed"):
-            words += f"; this check is on by default, [checks] {self.name} = false turns it off"
         return CheckPart(
             name=self.name, level=given.level, side=self.side, limit=limits, warn=warn or None,
             found=found[1], state=state, words=words,
@@ -169,7 +165,7 @@ def _units(run: RunMetrics) -> Value:
         [f"{column.column!r} is {column.times} the previous run's" for column in found]
     )
     n = len(found)
-    return "", n, f"column{'' if n == 1 else 's'} in another unit{': ' if n else ''}{names}"
+    return "", n, f"column{'' if n == 1 else 's'} in another unit{f' ({names})' if n else ''}"
 
 
 def _new_columns(run: RunMetrics) -> Value:
@@ -205,6 +201,7 @@ _ROWS_ADVICE = ": the clusters have changed; look first for rows in another unit
 _IDS_ADVICE = ": look first for ids that were joined to other rows, and for rows in another unit"
 
 CHECKS = (
+    Check("same_units", "at most", _units, places=0),  # the cause of others
     Check("min_rows", "at least", _ROWS, places=0),
     Check("max_rows", "at most", _ROWS, places=0),
     Check("rows_against_last", "between", _rows_against_last, places=2),
@@ -218,7 +215,6 @@ CHECKS = (
     Check("max_gone_share", "at most", _GONE, share=True, of="of the clusters "),
     Check("max_drift", "at most", lambda run: _worst(run.drift), places=3, tells_drift=True),
     Check("max_reference_drift", "at most", lambda run: _worst(run.reference), places=3),
-    Check("same_units", "at most", _units, places=0),
     Check("same_columns", "at most", _new_columns, places=0),
     Check("min_agreement", "at least", _plain("the agreement is", lambda run: run.agreement), 2),
     Check("unique_id", "at most", _ids, places=0),
@@ -233,11 +229,19 @@ def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> 
     wanted = [(check, given[check.name]) for check in CHECKS if check.name in given]
     if "max_ids_moved" not in own and _IDS_MOVED(run)[1] is None:  # the job may have no ids
         wanted = [(check, limit) for check, limit in wanted if check.name != "max_ids_moved"]
-    return [
-        check.outcome(limit, run, check.name not in own)
-        for check, limit in wanted
-        if limit.limit is not None
-    ]
+    parts = [check.outcome(limit, run) for check, limit in wanted if limit.limit is not None]
+    for state in ("warned", "failed"):  # the last one of each has the way to turn them off
+        usual = [part for part in parts if part.state == state and part.name not in own]
+        if usual:
+            keys = ", ".join(f"{part.name} = false" for part in usual)
+            are, off = (
+                ("these checks are", "turn them")
+                if len(usual) > 1
+                else ("this check is", "turns it")
+            )
+            hint = f"{usual[-1].words}; {are} on by default, [checks] {keys} {off} off"
+            parts[parts.index(usual[-1])] = usual[-1].model_copy(update={"words": hint})
+    return parts
 
 
 def reasons_to_refit(config: ChecksConfig, run: RunMetrics) -> list[str]:

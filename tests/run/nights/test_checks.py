@@ -110,13 +110,13 @@ FOUND = {
         ("max_drift", 0.25, {"drift": 0.2500001},
          "the population stability index of column 'a {} b' is 0.2500001, at most 0.25 expected"),
         ("min_agreement", 0.3, {}, "the agreement is 0.20, at least 0.3 expected"),
-        ("unique_id", True, {}, "5 rows share their id with another or have none, 0 expected"),
+        ("unique_id", True, {}, "5 rows share their id with another or have none, none expected"),
         ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
          "4 rows share their id with another (only one in 8 ids was compared) or have "
-         "none, 0 expected"),
+         "none, none expected"),
         ("unique_id", True, {"ids": IdReport(0, 1, 0, "a")},
-         "1 row shares its id with another or has none, 0 expected"),
-        ("unique_id", True, {"ids": None}, "not measured, 0 expected"),
+         "1 row shares its id with another or has none, none expected"),
+        ("unique_id", True, {"ids": None}, "not measured, none expected"),
         ("max_rows", 800, {}, "900 rows, at most 800 expected"),
         ("rows_against_last", [0.5, 2.0], {"before": [300]},
          "rows are 3.00 times those of the run before, 300, 0.5 to 2 expected"),
@@ -189,8 +189,9 @@ def test_default_checks_of_a_job_with_a_previous_run():
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
         "max_ids_moved": "failed", "max_drift": "failed", "same_units": "passed",
     }  # fmt: skip
-    hint = "; this check is on by default, [checks] max_drift = false turns it off"
-    assert parts["max_drift"].words.endswith(hint)
+    hint = " = false, max_ids_moved = false, max_drift = false turn them off"
+    assert parts["max_drift"].words.endswith(f"on by default, [checks] max_outlier_share{hint}")
+    assert "by default" not in parts["max_ids_moved"].words
     own = ChecksConfig.model_validate({"max_drift": False, "max_outlier_share": 0.55})
     parts = {part.name: part for part in run_checks(own, found, guarded=True)}
     assert "max_drift" not in parts
