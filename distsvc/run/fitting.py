@@ -273,7 +273,7 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
 def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Table) -> list[str]:
     """Return a note that names the extreme rows by id or number; empty without any.
 
-    It has the number of outliers among them, unless all are outliers or the rule finds none.
+    It names those that are not outliers, unless all or none are, or the rule finds none.
     """
     if not rows:
         return []
@@ -281,18 +281,21 @@ def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Tab
 
     found, words = labelled.ignored.found, labelled.labeller.rule.words
     ids = dict(zip(found["aside_rows"].tolist(), found["aside_ids"].tolist(), strict=True))
-    named, units = [], units_of(table.features, table.types)
+    named, inside, units = [], list[str](), units_of(table.features, table.types)
+    outliers = set(found["aside_rows"][found["aside_outliers"]].tolist())
     for far in rows:
         name = f"{table.id} {one_line(ids[far.row])}" if ids[far.row] else f"row {far.row}"
         column = table.columns[far.column]
         unit = units.get(column)
         value = measured(far.value, unit) if unit else f"{far.value:,.6g}"
         named.append(f"{name} ({column} = {value})")
-    n = int(found["aside_outliers"].sum())
-    inside = f"; {n} of {len(rows)} {'is an outlier' if n == 1 else 'are outliers'}"
+        inside += [] if far.row in outliers else [name]
+    n = len(rows) - len(inside)
+    end = f"; {n} of {len(rows)} {'is an outlier' if n == 1 else 'are outliers'}"
+    end += f", not {truncated(inside, MAX_NAMED)}" if n else ""
     return [
         f"extreme rows: {truncated(named, MAX_NAMED)}; ignored while learning, and labelled like "
-        f"any other{inside if words.has_outliers and n < len(rows) else ''}"
+        f"any other{end if words.has_outliers and inside else ''}"
     ]
 
 

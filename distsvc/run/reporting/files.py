@@ -219,7 +219,11 @@ def make_report(
             meaning=rule.words.meaning,
         ),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
-        warnings=list(dict.fromkeys([*run.plan.notes, *learned.warnings, *notes])),
+        # The extreme rows come last: their warning is long, and the same every night.
+        warnings=sorted(
+            dict.fromkeys([*run.plan.notes, *learned.warnings, *notes]),
+            key=lambda note: note.startswith("extreme rows: "),
+        ),
         doubts=[
             *(one.clause for one in separating),
             *_doubts_of_missing(parts, labeller.ids),

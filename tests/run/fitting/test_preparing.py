@@ -38,7 +38,7 @@ def test_a_dominant_column_is_named():
 
 
 @pytest.mark.parametrize(("has_outliers", "outliers", "end"), [
-    (True, [1, 1], ""), (True, [0, 1], "; 1 of 2 is an outlier"), (False, [0, 0], ""),
+    (True, [1, 1], ""), (True, [0, 1], "; 1 of 2 is an outlier, not key a"), (False, [0, 0], ""),
     (True, [0, 0], "; 0 of 2 are outliers"),
 ])  # fmt: skip
 def test_extreme_rows_inside_a_cluster_are_counted(has_outliers, outliers, end):
