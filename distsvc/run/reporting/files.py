@@ -49,6 +49,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.workers.lean import skip_docstrings
 from distsvc.storage.places.arrays import json_bytes, read_json, write_content, write_json
 from distsvc.storage.publishing.formats import output_format, parquet_bytes
+from distsvc.storage.publishing.lineages import next_id_of
 from distsvc.storage.publishing.manifest import PAGE, REPORT, STORED, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.features import Feature, missing_values, names_of
@@ -129,16 +130,17 @@ def rename_clusters(output: Output, job: Job) -> Report:
     if report.names == job.names:
         return report
     with output.locked():
-        report = read_report(output)
+        report, manifest = read_report(output), read_manifest(output.store)
         lineage, labels = report.lineage, [cluster.label for cluster in report.clusters]
         next_id = lineage.next_id if lineage else max(labels, default=-1) + 1
         report = report.model_copy(update={"job_file": job_text(job)})
-        report = _with_names(report, job.names, next_id)
+        n_later = next_id_of(output.store.address, manifest)
+        report = _with_names(report, job.names, next_id, n_later)
         output.revise(
             {
                 PAGE: page_of(report),
                 REPORT: json_bytes(report.model_dump()),
-                CLUSTERS_FILE: clusters_file(report, read_manifest(output.store).run_date),
+                CLUSTERS_FILE: clusters_file(report, manifest.run_date),
             }
         )
     return report.model_copy(update={"was_renamed": True})
@@ -252,14 +254,17 @@ def make_report(
     return _with_names(named.model_copy(update=more), job.names, labeller.next_id)
 
 
-def _with_names(report: Report, names: Mapping[str, str], next_id: int) -> Report:
-    """Return a report with other names of its clusters, and the warnings about these names."""
+def _with_names(report: Report, names: Mapping[str, str], next_id: int, n_later: int = 0) -> Report:
+    """Return a report with other names of its clusters, and the warnings about these names.
+
+    There is no warning about ids from `next_id` to `n_later`, which later nights have.
+    """
     report = report.model_copy(update={"names": dict(names)})
     kept = [one for one in report.warnings if not one.startswith("names: ")]
-    return report.model_copy(update={"warnings": [*kept, *_odd_names(report, next_id)]})
+    return report.model_copy(update={"warnings": [*kept, *_odd_names(report, next_id, n_later)]})
 
 
-def _odd_names(report: Report, next_id: int) -> Iterator[str]:
+def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
     """Yield a warning for each name whose id was never given or has ended, or of several ids."""
     names, ids = report.names, [cluster.label for cluster in report.clusters]
     made = {name: one for one, name in cluster_names(report).items() if str(one) not in names}
@@ -269,12 +274,12 @@ def _odd_names(report: Report, next_id: int) -> Iterator[str]:
                 f"names: {name!r}, of the id {number}, is also the name of cluster {made[name]} by "
                 "its columns; give one of them another name"
             )
-        if int(number) >= next_id:
+        if int(number) >= max(next_id, n_later):
             yield (
                 f"names: no cluster has or had the id {number}, named {name!r}; ids go from 0 to "
-                f"{next_id - 1}"
+                f"{max(next_id, n_later) - 1}"
             )
-        elif int(number) not in ids:
+        elif int(number) < next_id and int(number) not in ids:
             yield (
                 f"names: no cluster of this table has the id {number}, named {name!r}; the page "
                 "shows which ids have ended"

@@ -202,6 +202,11 @@ def _continuing(
     return sorted(found, key=lambda each: each[2].run_date)
 
 
+def next_id_of(address: str, manifest: Manifest) -> int:
+    """Return a number above all ids of the lineage of a run; 0 if it has none."""
+    return _record_of(address, manifest.lineage)[1].next_id
+
+
 def _record_of(address: str, lineage: LineageName | None) -> tuple[str, Record]:
     """Return the home and the record of a run's lineage; an empty record if it is unreadable."""
     if lineage is None:
