@@ -96,12 +96,17 @@ def default_job(path: str, exclude: Sequence[str] = ()) -> Sections:
     }
 
 
+_DATE = r"\{run_date[^{}]*\}"
+"""Pattern of any form of ``{run_date}``."""
+
+
 def table_name(path: str) -> str:
-    """Return a table's name: its file or folder without suffixes, or the folder of a glob."""
+    """Return a table's name: its file or folder without suffixes and date, or a glob's folder."""
     lake = lake_url(path)
     if lake.kind:
         path = lake.path.rpartition("/metadata/")[0] or lake.path
     bare = path.partition("://")[2] or path
+    bare = re.sub(rf"(?<=\w)[-_. ]?{_DATE}|{_DATE}[-_ ](?=\w)", "", bare)
     parts = [part for part in PurePosixPath(bare).parts if not re.search(r"[*?\[{}]", part)]
     parts = [part for part in parts if part not in ("/", ".", "..")]
     if not parts:

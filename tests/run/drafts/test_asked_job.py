@@ -24,7 +24,8 @@ pytestmark = pytest.mark.usefixtures("quick_page")
      ("data/*.parquet", "data"), ("data/day=*/part-[0-9].parquet", "data"),
      ("s3://bucket", "bucket"), ("delta://data/events?version=4", "events"),
      ("data/v1.2", "v1.2"), ("../*.csv", "parent"), ("*.csv", "child"),
-     ("{run_date}.csv", "child")],
+     ("{run_date}.csv", "child"), ("in/a_{run_date}.csv", "a"), ("in/{run_date:%Y/%m}_b.csv", "b"),
+     ("in/day={run_date}.csv", "in"), ("c-{run_date}/part-*.csv", "c")],
 )  # fmt: skip
 def test_names_of_tables(tmp_path, monkeypatch, path, name):
     (tmp_path / "parent/child").mkdir(parents=True)
