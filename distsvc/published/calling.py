@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import weakref
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError
 from distsvc.monitoring.announce import Announcer
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
@@ -129,6 +130,7 @@ def run(
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             table, job, overrides = _spooled(job, folder, overrides or {})
             overwrite = overwrite or _is_of_frame(str(overrides["output.path"]))
+            stack.enter_context(_in_words_of_python(job))
         published, _ = run_and_announce(
             job,
             run_date,
@@ -145,6 +147,17 @@ def run(
         if folder is not None and Path(found.path).is_relative_to(folder):
             weakref.finalize(found, stack.pop_all().close)
         return found
+
+
+@contextmanager
+def _in_words_of_python(file: str) -> Iterator[None]:
+    """Name the table in memory in errors, not its `file`; and keys of overrides, not options."""
+    try:
+        yield
+    except DistsvcError as error:
+        said = str(error).replace(file, "the table")
+        error.args = (re.sub(r"--set ([\w.]+)=([\w-]+)", r'overrides={"\1": "\2"}', said),)
+        raise
 
 
 class ArrowStream(Protocol):
