@@ -237,19 +237,12 @@ def test_lazy_rows_give_lazy_results(published):
 
     X, model = rows(1), published.model
     lazy = dask.array.from_array(X, chunks=(250, 2)).map_blocks(noted, meta=np.empty((0, 0)))
-    labels, scores, shares = (
-        model.predict(lazy),
-        model.score_samples(lazy),
-        model.predict_proba(lazy),
-    )
+    functions = model.predict, model.score_samples, model.predict_proba
+    labels, scores, shares = lazily = [each(lazy) for each in functions]
     assert read == []
     assert labels.chunks == scores.chunks == ((250, 250, 100),)
     assert shares.chunks == ((250, 250, 100), (len(model.ids),))
-    for found, expected in [
-        (labels, model.predict(X)),
-        (scores, model.score_samples(X)),
-        (shares, model.predict_proba(X)),
-    ]:
+    for found, expected in zip(lazily, [each(X) for each in functions], strict=True):
         assert found.dtype == expected.dtype
         assert found.compute().tobytes() == expected.tobytes()
 

@@ -57,11 +57,8 @@ def test_the_profile_of_a_table():
     pq.write_table(mixed().append_column("calls", pa.array(calls)), "t.parquet")
     profile = profile_table("t.parquet")
     assert profile.id in profile.table.left_out
-    assert profile.labels == ["Class"]
-    assert profile.incomplete == ["gaps"]
-    assert profile.encodings == {}
-    assert [*levels_of(profile.table.features)] == ["country", "Class"]
-    assert profile.n_rows == N
+    assert (profile.labels, profile.incomplete, profile.encodings) == (["Class"], ["gaps"], {})
+    assert [*levels_of(profile.table.features), profile.n_rows] == ["country", "Class", N]
     kinds = {name: (one.kind, one.scale) for name, one in profile.descriptions.items()}
     assert (kinds["bytes"], kinds["calls"][0]) == (("continuous", "logarithm"), "count")
     assert kinds["country"][0] == kinds["rare"][0] == "binary"
@@ -98,9 +95,8 @@ def test_the_encoding_follows_from_the_number_of_values(name):
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(table, name)
     profile = profile_table(name)
-    assert profile.encodings == {"city": "frequency"}
-    assert profile.incomplete == ["plan"]
-    assert profile.table.columns == ("x", "plan")
+    found = profile.encodings, profile.incomplete, profile.table.columns
+    assert found == ({"city": "frequency"}, ["plan"], ("x", "plan"))
     assert uncommented(draft(name), "encode") == {"city": "frequency"}
 
 
@@ -111,14 +107,13 @@ def test_a_draft_is_the_default_job(name, quick_page):
     found = CliRunner().invoke(main, ["init", name, "--out", "job.toml"])
     assert (found.exit_code, found.stdout) == (0, "job.toml\n")
     settings = ["cluster.workers=0", "model.algorithm=imdh"]
-    by_draft, by_table = load_job("job.toml", settings), asked_job(name, settings=settings)
-    assert by_draft == by_table
+    by_draft = load_job("job.toml", settings)
+    assert by_draft == asked_job(name, settings=settings)
     with pytest.raises(DataError, match="gaps"):
         run_job(by_draft)
     missing = uncommented(Path("job.toml").read_text(), "missing")
     job = load_job("job.toml", (*settings, f"preprocess.missing={missing}"))
-    assert run_job(job).input.n_rows == N
-    assert job.output.path == "out/t"
+    assert (run_job(job).input.n_rows, job.output.path) == (N, "out/t")
 
 
 def test_a_draft_shows_the_profile():
@@ -131,8 +126,7 @@ def test_a_draft_shows_the_profile():
     assert "nr (looks like an id: nearly every value is different)" in unbroken(text)
     assert uncommented(text, "id") not in features
     assert text.count("# id = ") == 1
-    assert uncommented(text, "classes") == "Class"
-    assert uncommented(text, "n_clusters") == 5
+    assert [uncommented(text, key) for key in ("classes", "n_clusters")] == ["Class", 5]
     assert "# bytes: continuous, logarithm (most values differ;" in text
     assert tomllib.loads(text)["columns"] == {}
 

@@ -64,9 +64,7 @@ def test_new_columns_hold_a_night_back(shop):
     X, y = rows(300, 200, 100, seed=1)
     forget()
     shop.table(SECOND, X, more=y.astype(float))
-    with pytest.raises(
-        CheckFailedError, match=r"same_columns: 1 new column: 'more', none expected"
-    ):
+    with pytest.raises(CheckFailedError, match="same_columns: 1 new column: 'more', none exp"):
         shop.run(SECOND, checks={"same_columns": True})
     report = shop.run(SECOND, checks={"same_columns": {"limit": True, "level": "warn"}})
     assert any("1 new column: 'more'" in one for one in report.warnings)
