@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel
 
 from distsvc.report.content.limits import PAGE_LIMITS
@@ -100,8 +102,9 @@ def _words_of_ids(lineage: LineagePart) -> list[str]:
     if shares:
         found.append(f"{' and '.join(shares)} moved")
     ended = [story for story in lineage.clusters if story.has_ended]
-    names = {
-        "new": [story.id for story in lineage.clusters if story.is_new],
+    new = [story for story in lineage.clusters if story.is_new]
+    names: dict[str, Sequence[int | str]] = {
+        "new": [f"{one.id} (from {one.others[0]})" if one.others else f"{one.id}" for one in new],
         "back": [story.id for story in lineage.clusters if story.event == "returned"],
         "split": [story.id for story in ended if story.event == "split"],
         "gone": [story.id for story in ended if story.event != "split"],
@@ -109,7 +112,7 @@ def _words_of_ids(lineage: LineagePart) -> list[str]:
     return found + [f"{word} {some_ids(ids)}" for word, ids in names.items() if ids]
 
 
-def some_ids(ids: list[int]) -> str:
+def some_ids(ids: Sequence[int | str]) -> str:
     """Return the first few ids, and the number of further ones, in words."""
     more = len(ids) - PAGE_LIMITS.history_ids
     shown = ", ".join(map(str, ids[: PAGE_LIMITS.history_ids]))

@@ -347,7 +347,9 @@ def _cluster(fields: Fields) -> str:
 def _columns(fields: Fields) -> str:
     left_out = fields["left_out"]
     others = "" if left_out == "none" else f" Not used: {left_out}."
-    return f"Columns: {fields['used']}.{others}"
+    name = fields.get("may_be_id")
+    hint = f" To name the rows by {name}: --id {name}." if name else ""
+    return f"Columns: {fields['used']}.{others}{hint}"
 
 
 def _resumed(fields: Fields) -> str:

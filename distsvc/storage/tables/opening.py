@@ -24,7 +24,7 @@ from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows import columns, features
 from distsvc.storage.rows.blocks import MAX_TABLE_ROWS, Block, Span, Table
-from distsvc.storage.rows.id_detection import CODE_REASONS
+from distsvc.storage.rows.id_detection import CODE_REASONS, ROW_NUMBER
 from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.usable import no_values_error
 from distsvc.storage.rows.where import parse_where, where_columns
@@ -316,10 +316,12 @@ def notes_on_columns(table: Table) -> list[str]:
 
 
 def shown_columns(table: Table) -> dict[str, str]:
-    """Return the used columns, and the others with the reason, for the log."""
+    """Return the used columns, the others with the reason, and a possible id, for the log."""
     others = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
-    return {"used": columns.truncated(used), "left_out": columns.truncated(others) or "none"}
+    found = {"used": columns.truncated(used), "left_out": columns.truncated(others) or "none"}
+    ids = [name for name, why in table.left_out.items() if why in (ROW_NUMBER, values.TEXT_ID)]
+    return found | {"may_be_id": ids[0]} if ids and table.id is None else found
 
 
 def id_type(table: Table) -> pa.DataType:
