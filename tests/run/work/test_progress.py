@@ -312,6 +312,11 @@ def test_every_phase_has_a_title():
         ("columns", {"used": "a, b", "left_out": "none"}, "Columns: a, b."),
         ("columns", {"used": "a", "left_out": "n (a name)"}, "Columns: a. Not used: n (a name)."),
         (
+            "columns",
+            {"used": "a", "left_out": "n (an id)", "may_be_id": "n"},
+            "Columns: a. Not used: n (an id). To name the rows by n: --id n.",
+        ),
+        (
             "resumed",
             {"kept": "survey 3", "seconds_of_work": 36.0, "stopped": "-"},
             "Going on from an interrupted run, with 36 s of work kept.",
