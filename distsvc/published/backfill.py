@@ -78,8 +78,8 @@ def backfill(
     `job_of` and `commands` return the job of a day, ``YYYY-MM-DD``, and the command for its page.
     `reprocess` decides which days are run, and ``start.overwrite``. ``none``: days without a
     published result. ``failed``: also published days whose last try was held back or interrupted.
-    ``completed``: all days. A day that is not run gets the job's names of clusters, if the job is
-    otherwise that of the published run. The `metrics_file` is written after every day that is run.
+    ``completed``: all days. A day that is not run gets the job's names of clusters, if nothing
+    else in the job has changed. The `metrics_file` is written after every day that is run.
 
     A backfill ends at the first day that a check holds back, or that fails. `JobFileError` if the
     job file is not valid, or two days have the same output.

@@ -37,7 +37,7 @@ class HeldRun(BaseModel):
 
 
 class LaterNight(NamedTuple):
-    """A later night than that of a run."""
+    """A night later than a given run."""
 
     date: str
     address: str
@@ -89,7 +89,7 @@ def continues_gone(manifest: Manifest) -> str:
             return ""
     return (
         f"it continues run {before.run_id}, which is no longer published at {before.path}: its "
-        "cluster ids may differ from those of other nights; to repeat it, run the night again"
+        "cluster ids may differ from the ids of other nights; to repeat it, run the night again"
     )
 
 

@@ -273,7 +273,7 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
 def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Table) -> list[str]:
     """Return a note that names the extreme rows by id or number; empty without any.
 
-    It names those that are not outliers, unless all or none are, or the rule finds none.
+    It also names the rows that are not outliers, unless all or none are, or the rule finds none.
     """
     if not rows:
         return []

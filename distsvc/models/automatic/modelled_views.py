@@ -216,7 +216,7 @@ class ModelledViews(Views):
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
         columns, rule = self.rows.columns, before.rule
-        found = self._floored(self.graph.rule(own, self.scored(labels)), labels)
+        found = self._with_floors(self.graph.rule(own, self.scored(labels)), labels)
         if not before.takes_rows_of(columns):
             return found
         assert isinstance(rule, LandmarkRule)
@@ -233,12 +233,12 @@ class ModelledViews(Views):
     def _graph_rule(self, levels: LevelSets) -> Rule:
         rule = self.graph_rule(levels)
         assert isinstance(rule, LandmarkRule)
-        return self._floored(rule, self.graph_labels(levels))
+        return self._with_floors(rule, self.graph_labels(levels))
 
-    def _floored(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
+    def _with_floors(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
         """Return the rule of latent variables for prepared rows, with floors of its clusters.
 
-        `labels` (m,) are those of the first pilot rows. Each cluster is a component of a mixture.
+        `labels` (m,) are the clusters of the first pilot rows. Each is a component of a mixture.
         """
         layout, rows = self.rows.columns.layout, self.rows.mixed.take(np.arange(len(labels)))
         found = cast(LandmarkRule, of_latent(rule, layout))

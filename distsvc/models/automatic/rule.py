@@ -24,7 +24,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 
 @dataclass(frozen=True)
-class Floored(OfMixture):
+class DensityFloors(OfMixture):
     """Base of rules that score rows by near rows, and by a mixture's density if it is very low.
 
     A wrong value can be near other rows' values, and fit no cluster's other columns. So a row is
@@ -86,6 +86,9 @@ class Floored(OfMixture):
                 raise DataError(
                     f"array {name}: expected column numbers below {d}, found a higher one"
                 )
+        if len(self.floors) not in (0, self.n_clusters):
+            found = len(self.floors)
+            raise DataError(f"array floors: expected {self.n_clusters} clusters, found {found}")
         super().check()
 
 
@@ -100,7 +103,7 @@ def _of_mixture(
 
 
 @dataclass(frozen=True)
-class MixtureRule(Floored, Scored, Rule):
+class MixtureRule(DensityFloors, Scored, Rule):
     """Labels by posterior probability in a mixture. `cluster` are its components' clusters."""
 
     form: ClassVar[str] = "mixture"
@@ -149,7 +152,7 @@ class MixtureRule(Floored, Scored, Rule):
 
 
 @dataclass(frozen=True)
-class FlooredLandmarkRule(Floored, LandmarkRule):
+class FlooredLandmarkRule(DensityFloors, LandmarkRule):
     """Labels by the nearest landmark, with a floor of the density in a mixture of the clusters."""
 
     form: ClassVar[str] = "floored-landmarks"

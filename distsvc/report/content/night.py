@@ -14,12 +14,11 @@ from distsvc.report.content.report import Report
 class Night(BaseModel):
     """A night of a job: the published run of its output, and the candidates held back there.
 
-    If no published run can be read, `run_id` is empty and `odd` has the reason; `failed` is
-    then that of the newest candidate. Unmeasured values are None. `new`, `back` and `gone` are
-    cluster ids, `failed` and `warned` are names of checks, and `held` are candidates. `drift`
-    is the largest population stability index, and `drifted` its column. By cluster id, `sizes`
-    are numbers of rows, `names` are given by the job, and `page_names` stand on the night's
-    page.
+    If no published run can be read, `run_id` is empty, `odd` has the reason, and `failed` has the
+    checks of the newest candidate. Unmeasured values are None. `new`, `back` and `gone` are cluster
+    ids, `failed` and `warned` are names of checks, and `held` are candidates. `drift` is the
+    largest population stability index, and `drifted` its column. By cluster id, `sizes` are numbers
+    of rows, `names` are given by the job, and `page_names` stand on the night's page.
     """
 
     job: str = ""

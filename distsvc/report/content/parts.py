@@ -192,7 +192,7 @@ class ColumnDrift(ReportPart):
     missing_before: Number
     missing_after: Number
     factor: OmitDefault[Known] = None  # ratio to the previous values if the unit changed
-    change: OmitDefault[str] = ""  # the values whose share changed most, unless it is stable
+    change: OmitDefault[str] = ""  # the values whose share changed most
 
     @property
     def times(self) -> str:

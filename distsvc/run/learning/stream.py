@@ -187,8 +187,8 @@ def _in_ranges(
     return ((keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run))
 
 
-def lowest_keys(run: RunDirectory, n_rows: int, most: int) -> int:
-    """Return the highest key of about `most` rows of the sample, those with the lowest keys."""
+def last_key_of(run: RunDirectory, n_rows: int, most: int) -> int:
+    """Return the key up to which the sample has about `most` rows."""
     own = run.read(keys_of(sampling_phase(run))).facts
     share = min(most / n_rows, 1.0)
     return int(min(own["low"] + int(share * 2.0**64), own["high"] - 1))

@@ -309,15 +309,11 @@ def _column_drifts(
         ColumnDrift(
             column=name, index=index, missing_before=before, missing_after=after,
             factor=None if np.isnan(factor) else float(factor),
-            change=change if index > STABLE else "",
+            change=change,
         )
         for name, index, factor, before, after, change in rows
     ]  # fmt: skip
     return sorted(columns, key=lambda column: -column.index)
-
-
-STABLE = 0.1
-"""Maximum population stability index of a column that counts as stable."""
 
 
 def _changes(

@@ -27,7 +27,7 @@ from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, RULE, Labeller
 from distsvc.run.learning.preparation import PREPARATION, Preparation
-from distsvc.run.learning.stream import lowest_keys, raw_sample
+from distsvc.run.learning.stream import last_key_of, raw_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import (
     ModelFile,
@@ -169,7 +169,7 @@ def ids_of(
                 lineage.claim(rule.n_clusters, 0)
         return np.arange(rule.n_clusters, dtype=np.int32), rule.n_clusters
     if not run.has(LINEAGE):
-        last_key, members = lowest_keys(run, survey.n_rows, MATCHED_ROWS), None
+        last_key, members = last_key_of(run, survey.n_rows, MATCHED_ROWS), None
         if previous is not None:
             published = previous.manifest, store_of(previous.address)
             members = members_of(steps, *published, last_key)
@@ -237,10 +237,10 @@ class ClusterMatching:
 
     def _in_common(
         self, of: str, members: Members | None = None
-    ) -> tuple[LabelOverlap, LabelOverlap, np.ndarray]:
+    ) -> tuple[LabelOverlap, LabelOverlap | None, np.ndarray]:
         """Return the overlap of the clusters with an earlier model's, and that model's scores.
 
-        In the second overlap, `members` have the labels that were published.
+        In the second overlap, `members` have their published labels; None without members.
         """
         before = Labeller.read(self.run, of)
         shape = before.rule.n_clusters, self.rule.n_clusters
@@ -251,11 +251,12 @@ class ClusterMatching:
             label, outlier = then["label"], then["outlier"]
             by_model += _counts_of_pairs(label, outlier, now, shape)
             if members is not None:
-                label, outlier = members.instead(keys, label, outlier, before.ids)
-            by_id += _counts_of_pairs(label, outlier, now, shape)
+                label, outlier = members.published(keys, label, outlier, before.ids)
+                by_id += _counts_of_pairs(label, outlier, now, shape)
             scores += counts_between(then["score"], before.score_edges)
         sizes = self.run.read(of + COUNTED).arrays["cluster_counts"]
-        shared, by_members = (LabelOverlap(one[0], one[1], sizes) for one in (by_model, by_id))
+        shared = LabelOverlap(by_model[0], by_model[1], sizes)
+        by_members = None if members is None else LabelOverlap(by_id[0], by_id[1], sizes)
         return shared, by_members, scores
 
     def _within(self, of: str) -> np.ndarray:

@@ -28,12 +28,13 @@ class Members:
     labels: np.ndarray  # (m,) int32: ids of the clusters that they had
     outliers: np.ndarray  # (m,) bool: whether they were outliers
 
-    def instead(
+    def published(
         self, keys: np.ndarray, labels: np.ndarray, outliers: np.ndarray, ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and outlier flags (n,) of rows with these keys, those of members replaced.
+        """Return labels and outlier flags (n,) of rows, which are the published ones of members.
 
-        A label is a position in the clusters' `ids` (k,). No two rows have the same key.
+        No two rows have the same key, of `keys` (n,). `labels` and `outliers` (n,) are by the
+        previous model. A label is a position in the clusters' `ids` (k,).
         """
         labels, outliers = labels.copy(), outliers.copy()
         _, here, own = np.intersect1d(keys, self.keys, assume_unique=True, return_indices=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from distsvc import AutoClustering
+from distsvc.errors import DataError
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.modelled_views import ModelledRows
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
@@ -107,3 +108,6 @@ def test_a_wrong_value_is_outside_if_no_cluster_fits_the_row(view, seed):
     far[wrong] = True
     assert (outside == far).all()
     assert (rule.labels(Z) == near.labels(Z)).all()
+    damaged = rule.arrays() | {name: np.ones(9) for name in ("floors", "spreads")}
+    with pytest.raises(DataError, match="array floors: expected 2 clusters, found 9"):
+        type(rule).restored(rule.facts(), damaged)
