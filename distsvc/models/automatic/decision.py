@@ -8,7 +8,7 @@ Another sample of the table may prefer another proposal. The answer is the propo
 expected adjusted Rand index with the one that another sample prefers (Fritsch and Ickstadt 2009).
 Samples are replicates of the rows' log-likelihoods by random signs (Liu 1988). A replicate can
 prefer a mixture whose clusters overlap only if, in this replicate, the best mixture of normals is
-better than one population by a standard error (Breiman et al. 1984).
+better than one population.
 
 The previous run's answer, fitted again, is kept unless another proposal is clearly better on rows
 that neither was fitted to. The test is Vuong's (1989) of models that are not nested, with the BIC's
@@ -46,6 +46,12 @@ SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 """Maximum EM steps, and tolerance, of the final fit on all pilot rows and of the fit that starts
 from the previous labels."""
+
+SEPARATE = 0.65
+"""Adjusted Rand index of the likeliest labels with drawn ones, above which clusters are separate.
+
+Labels are drawn by the posterior probabilities. At or below this index clusters overlap.
+"""
 
 REPLICATE_WORDS = 4
 """Number of 64-bit words of random signs for each row. Each bit is a replicate: 256 in all."""
@@ -409,7 +415,7 @@ def _preferred(
     A replicate of the sample changes each row's deviation from the mean log-likelihood by a random
     sign, the same for all proposals. The variance is doubled, because both samples differ from the
     population. If normals are needed, a mixture that overlaps can't be preferred in a replicate
-    where the best mixture of normals is not better than one population by a standard error.
+    where one population is better than the best mixture of normals.
     """
     bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
     signs = np.unpackbits(np.stack(bits, axis=1).view(np.uint8), axis=1) * 2.0 - 1.0
@@ -420,13 +426,10 @@ def _preferred(
 
     found = np.stack([replicates(each.quality) for each in proposals])
     if normals_needed:
-        normals, one = mixtures.normals, mixtures.one.quality
-        gains = normals.log_density - one.log_density
-        error = float(np.sqrt(len(gains)) * gains.std())
-        is_curve = replicates(normals) - replicates(one) <= error
+        is_curve = replicates(mixtures.one.quality) >= replicates(mixtures.normals)
         for each, own in zip(proposals, found, strict=True):
             if each.view == MIXTURE and each.n_clusters > 1:
-                overlap = rand_index(each.labels, each.drawn) <= SAME_ANSWER
+                overlap = rand_index(each.labels, each.drawn) <= SEPARATE
                 own[is_curve & overlap] = -np.inf
     return np.bincount(found.argmax(axis=0), minlength=len(proposals)) / found.shape[1]
 

@@ -55,7 +55,7 @@ class ModelledRows:
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
         drawn, labelled, layout = columns.prepared(X, rows), columns.prepared(X), columns.layout
         mixed, draws = layout.mixed(drawn), drawn[:, layout.numbers]
-        middles = np.where(np.isnan(mixed.X), draws, labelled[:, layout.numbers])
+        middles = np.where(np.isnan(mixed.X), 0.0, labelled[:, layout.numbers])
         mapped = ScaledNumbers(draws, middles)
         if columns.axes is not None:  # components are not stored
             return cls(columns, rows, mixed, labelled, (mapped,))
@@ -74,7 +74,8 @@ class ModelledRows:
         rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
         cells = None if self.cells is None else self.cells.take(m)
-        return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs, cells)
+        present, flags = ~np.isnan(rows.X[:m]), self.columns.layout.flags
+        return PopulationRows(numbers, present, levels, rows.n_levels, flags, n_jobs, cells)
 
 
 def _as_stored(

@@ -294,6 +294,12 @@ class PreparedLayout:
     levels: np.ndarray  # (q,): levels of categories that a mixture uses, -1 where missing
     n_levels: np.ndarray  # (q,): number of levels of each category
 
+    @property
+    def flags(self) -> np.ndarray:
+        """Category (p,) int64 that is 1 where a zero-inflated number is 0; -1 for others."""
+        same = self.absent[:, None] == self.levels
+        return np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, -1)
+
     def mixed(self, Z: np.ndarray) -> MixtureRows:
         """Return prepared rows Z (n, width) in the form that mixtures take."""
         numbers = Z[:, self.numbers].astype(np.float64)

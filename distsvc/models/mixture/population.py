@@ -8,6 +8,10 @@ BIC. One cluster may thus be curved, fan out, or have dependent flags.
 A number is described as mapped or as stored (Box and Cox 1964). Relations between columns are often
 simple as stored: parts add up, one column is a multiple of another. A rounded number with few
 cells in a cluster may be an ordered probit instead: a latent variable decides the cell.
+
+A zero-inflated column is a flag, and an amount in the rows where it is not 0. Complete numbers come
+first, then flags, then amounts, then other categories. A regression takes a missing number as the
+mean of the cluster.
 """
 
 from __future__ import annotations
@@ -64,6 +68,7 @@ class PopulationRows:
     present: np.ndarray  # (n, p) bool
     levels: np.ndarray  # (n, q) int64: levels of categories, -1 where missing
     n_levels: np.ndarray  # (q,) int64
+    flags: np.ndarray  # (p,) int64: category that is 1 where a zero-inflated number is 0, else -1
     n_jobs: int | None = 1  # threads; the number changes no result
     cells: NumberCells | None = None  # None if no number is rounded
     _populations: dict[bytes, Population] = field(default_factory=dict)
@@ -80,7 +85,9 @@ class PopulationRows:
     def order(self) -> np.ndarray:
         """Indices (p,) of the columns of numbers, in the order in which they are modelled.
 
-        Columns that a hinge of another column, or a product of two others, explains best come last.
+        Zero-inflated columns are last. Before, columns are sorted by their missing values. Of equal
+        ones, those that a hinge of another column, or a product of two others, explains best are
+        last.
         """
         V, p = self.values, self.values.shape[1]
         if p < 2:
@@ -91,12 +98,41 @@ class PopulationRows:
         R2 = (_unit_columns(V).T @ terms) ** 2
         a, b = np.append(a, bent), np.append(b, bent)
         gains = [R2[j][(a != j) & (b != j)].max() for j in range(p)]
-        return np.argsort(gains, kind="stable")
+        return np.lexsort((gains, (~self.present).sum(axis=0), self.flags >= 0))
 
     @cached_property
     def ordered(self) -> list[np.ndarray]:
-        """For each scale, the middles (p, n) of the numbers, ordered by `order`."""
-        return [np.ascontiguousarray(one.middles[:, self.order].T) for one in self.scales]
+        """For each scale, the numbers (p + f, n) that regressions depend on.
+
+        They are the middles of the numbers, ordered by `order`, with the f flags just before the
+        zero-inflated numbers.
+        """
+        return [
+            self._with_flags(one.middles, self.levels[:, self._flags] == 1) for one in self.scales
+        ]
+
+    @cached_property
+    def ordered_present(self) -> np.ndarray:
+        """Mask (p + f, n) of the numbers in `ordered` that are present."""
+        return self._with_flags(self.present, self.levels[:, self._flags] >= 0)
+
+    @cached_property
+    def leading(self) -> np.ndarray:
+        """Number (p,) of leading rows of `ordered` that each number, in `order`, may depend on."""
+        place, f = np.arange(len(self.order)), len(self._flags)
+        return np.where(place < len(place) - f, place, place + f)
+
+    @property
+    def _flags(self) -> np.ndarray:
+        """Categories (f,) that are flags, in the order of their numbers."""
+        flags = self.flags[self.order]
+        return flags[flags >= 0]
+
+    def _with_flags(self, numbers: np.ndarray, flags: np.ndarray) -> np.ndarray:
+        """Return (p + f, n): numbers (n, p) in `order`, flags (n, f) before their numbers."""
+        ordered, f = numbers[:, self.order].T, flags.shape[1]
+        first = len(ordered) - f
+        return np.vstack([ordered[:first], flags.T, ordered[first:]])
 
     @cached_property
     def scale_of(self) -> np.ndarray:
@@ -127,17 +163,40 @@ class PopulationRows:
         return found
 
     @cached_property
-    def predictors(self) -> np.ndarray:
-        """Numbers and indicators (r, n) that categories may depend on."""
-        parts = [self.values.T]
-        for j, n in enumerate(self.n_levels):
-            parts.append((self.levels[:, j] == np.arange(1, n)[:, None]).astype(float))
-        return np.vstack(parts)
+    def category_order(self) -> np.ndarray:
+        """Indices (q,) of the categories, in the order in which they are modelled: flags first."""
+        is_flag = np.isin(np.arange(len(self.n_levels)), self.flags)
+        return np.argsort(~is_flag, kind="stable")
+
+    @cached_property
+    def predictors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and indicators (r, n) that categories may depend on; which are present (r, n).
+
+        Numbers without flags come first. Then come indicators of the flags, the zero-inflated
+        numbers, and the indicators of other categories.
+        """
+        has_flag, q = self.flags >= 0, len(self.n_levels)
+        levels = [np.arange(1, n)[:, None] for n in self.n_levels]
+        order, n_flags = self.category_order, int(has_flag.sum())
+
+        def stacked(numbers: np.ndarray, categories: list[np.ndarray]) -> np.ndarray:
+            ordered = [categories[j] for j in order]
+            return np.vstack(
+                [numbers[~has_flag], *ordered[:n_flags], numbers[has_flag], *ordered[n_flags:]]
+            )
+
+        indicators = [self.levels[:, j] == levels[j] for j in range(q)]
+        known = [np.repeat(self.levels[None, :, j] >= 0, len(levels[j]), axis=0) for j in range(q)]
+        return stacked(self.values.T, indicators), stacked(self.present.T, known)
 
     @cached_property
     def n_predictors(self) -> np.ndarray:
-        """Number (q,) of leading rows of `predictors` that each category may depend on."""
-        return self.present.shape[1] + np.cumsum(np.append(0, self.n_levels - 1))[:-1]
+        """Number (q,) of leading rows of `predictors` for each category, in `category_order`."""
+        n_flags = int((self.flags >= 0).sum())
+        before = np.cumsum(np.append(0, self.n_levels[self.category_order] - 1))[:-1]
+        numbers = np.full(len(before), len(self.flags))
+        numbers[:n_flags] -= n_flags
+        return before + numbers
 
     @cached_property
     def shares(self) -> list[np.ndarray]:
@@ -151,7 +210,7 @@ class PopulationRows:
 
 @dataclass(frozen=True)
 class Population:
-    """Density of one cluster, column by column: ordered numbers, then categories.
+    """Density of one cluster, column by column: numbers, then categories, each in its order.
 
     `log_densities` (p + q, n) has a row for each column: its log density in every row of the table,
     given the previous columns. `n_parameters` (p + q,) are the numbers of parameters.
@@ -164,22 +223,20 @@ class Population:
     def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
         numbers, n_numbers = described_numbers(rows, members, rows.scale_of)
         if rows.cells is not None:
-            _describe_cells(rows, rows.cells, rows.ordered[0], members, numbers[None], n_numbers)
+            V = _filled(rows.ordered[0], rows.ordered_present, members)
+            _describe_cells(rows, rows.cells, V, members, numbers[None], n_numbers)
+        predictors = _filled(*rows.predictors, members)
         q, log_n = len(rows.n_levels), float(np.log(len(rows)))
         categories, n_categories = np.zeros((q, len(rows))), np.zeros(q, np.int64)
-        for j in range(q):
+        for place, (j, n_known) in enumerate(
+            zip(rows.category_order, rows.n_predictors, strict=True)
+        ):
             level = np.ascontiguousarray(rows.levels[:, j])
-            own = members[level[members] >= 0]
-            n_categories[j] = describe_category(
-                rows.predictors,
-                rows.n_predictors[j],
-                level,
-                own,
-                rows.shares[j],
-                log_n,
-                categories[j],
+            own, found = members[level[members] >= 0], categories[place]
+            n_categories[place] = describe_category(
+                predictors, n_known, level, own, rows.shares[j], log_n, found
             )
-            categories[j, level < 0] = 0.0
+            found[level < 0] = 0.0
         return cls(np.vstack([numbers, categories]), np.append(n_numbers, n_categories))
 
 
@@ -193,12 +250,15 @@ def described_numbers(
     """
     p, log_n = len(rows.order), float(np.log(len(rows)))
     densities, parameters = np.zeros((p, len(rows))), np.zeros(p, np.int64)
-    knots = {scale: knots_of(rows.ordered[scale].T[members]) for scale in np.unique(scale_of)}
+    used = np.unique(scale_of)
+    V = {scale: _filled(rows.ordered[scale], rows.ordered_present, members) for scale in used}
+    knots = {scale: knots_of(V[scale].T[members]) for scale in used}
     for place, (j, scale) in enumerate(zip(rows.order, scale_of, strict=True)):
         there, row, numbers = rows.present[:, j], densities[place], rows.scales[scale]
         y, own = np.ascontiguousarray(numbers.draws[:, j]), members[there[members]]
-        V = rows.ordered[scale]
-        parameters[place] = describe_number(V, knots[scale], place, y, own, log_n, row, False)
+        parameters[place] = describe_number(
+            V[scale], knots[scale], rows.leading[place], y, own, log_n, row, False
+        )
         if numbers.log_slopes is not None:
             row += numbers.log_slopes[:, j]
         row[~there] = 0.0
@@ -244,7 +304,7 @@ def _describe_cells(
         centres = sums / np.maximum(np.bincount(cluster, minlength=k), 1)
         around = (score - centres[:, None]).ravel()
         signal, log_chances = np.empty(k * n), np.empty(k * n)
-        n_terms = describe_number(V, knots, place, around, known, log_n, signal, True)
+        n_terms = describe_number(V, knots, rows.leading[place], around, known, log_n, signal, True)
         describe_cells(signal, cell, known, k, thresholds, log_chances)
         found = log_chances.reshape(k, n)
         n_rows = len(known) + 1.0  # the prior is one row more, part of it in other cells
@@ -294,7 +354,7 @@ def shifted_population(
     n, p, log_n = len(rows), len(rows.order), float(np.log(len(rows)))
     m = len(labels)
     own = labels * n + np.arange(m)
-    moved = {scale: _shifted(rows.ordered[scale], labels, k) for scale in np.unique(rows.scale_of)}
+    moved = {scale: _shifted(rows, scale, labels, k) for scale in np.unique(rows.scale_of)}
     knots = {scale: knots_of(found[:, own].T) for scale, found in moved.items()}
     densities, parameters = np.zeros((k, p, n)), np.zeros(p, np.int64)
     for place, (j, scale) in enumerate(zip(rows.order, rows.scale_of, strict=True)):
@@ -305,7 +365,7 @@ def shifted_population(
         centres = sums / np.maximum(counts, 1)
         around = np.ascontiguousarray((y - centres[:, None]).ravel())
         n_own = describe_number(
-            moved[scale], knots[scale], place, around, own[known], log_n, found, False
+            moved[scale], knots[scale], rows.leading[place], around, own[known], log_n, found, False
         )
         parameters[place] = n_own - 1 + k
         densities[:, place] = found.reshape(k, n)
@@ -313,19 +373,35 @@ def shifted_population(
             densities[:, place] += numbers.log_slopes[:, j]
         densities[:, place, ~there] = 0.0
     if rows.cells is not None:
-        V = moved[0] if 0 in moved else _shifted(rows.ordered[0], labels, k)
+        V = moved[0] if 0 in moved else _shifted(rows, 0, labels, k)
         _describe_cells(rows, rows.cells, V, own, densities, parameters)
     return densities, parameters
 
 
-def _shifted(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return (p, k n): V (p, n) less its means in cluster 0, then in cluster 1, and so on.
+def _shifted(rows: PopulationRows, scale: int, labels: np.ndarray, k: int) -> np.ndarray:
+    """Return (p, k n): numbers less their means in cluster 0, then in cluster 1, and so on.
 
-    `labels` (m,) are the clusters of the first m rows.
+    `labels` (m,) are the clusters of the first m rows. Missing numbers are 0.
     """
-    first = V[:, : len(labels)]
-    means = np.stack([first[:, labels == c].mean(axis=1) for c in range(k)])
-    return np.ascontiguousarray((V[:, None, :] - means.T[:, :, None]).reshape(len(V), -1))
+    V, present = rows.ordered[scale], rows.ordered_present
+    found = []
+    for c in range(k):
+        own = np.flatnonzero(labels == c)
+        filled = _filled(V, present, own)
+        found.append(filled - filled[:, own].mean(axis=1)[:, None])
+    return np.ascontiguousarray(np.hstack(found))
+
+
+def _filled(V: np.ndarray, present: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Return V (r, n) with the mean of the rows `members` (m,) in place of missing values."""
+    gaps = np.flatnonzero(~present.all(axis=1))
+    if not len(gaps):
+        return V.astype(np.float64, copy=False)
+    filled = V.astype(np.float64)
+    for row in gaps:
+        known = members[present[row, members]]
+        filled[row, ~present[row]] = filled[row, known].mean() if len(known) else 0.0
+    return filled
 
 
 @dataclass(frozen=True)

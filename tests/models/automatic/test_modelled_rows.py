@@ -43,7 +43,18 @@ def test_one_kind_of_rows_is_not_cut_along_a_count():
     X = np.stack([items, np.round(np.exp(2.0 * kind + 0.3 * random.normal(size=N)), 2)], axis=1)
     rows = modelled(X).populations(N, 1)
     cut = np.where((kind == 0) & (items == 1), 3, kind)
-    assert quality_of(rows, kind).bic > quality_of(rows, cut).bic + 50.0
+    assert quality_of(rows, kind).bic > quality_of(rows, cut).bic + 10.0
+
+
+def test_amounts_of_a_common_factor_are_one_cluster():
+    random = np.random.default_rng(0)
+    factor, noise = random.normal(size=N), random.normal(size=(2, N))
+    spend = np.exp(4 + 0.8 * factor + 0.5 * noise[0]).round(2)
+    returns = np.exp(2 + 0.5 * factor + 0.6 * noise[1]).round(2)
+    returns[random.random(N) < 0.7] = 0.0
+    visits, is_member = random.poisson(np.exp(1 + factor / 2)), factor + random.logistic(size=N) > 0
+    X = np.column_stack([spend, visits, returns, is_member])
+    assert AutoClustering(random_state=0).fit(X).n_clusters_ == 1
 
 
 def test_cells_of_rounded_numbers():

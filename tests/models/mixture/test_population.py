@@ -9,6 +9,7 @@ from distsvc.models.mixture.population import (
     Population,
     PopulationRows,
     ScaledNumbers,
+    _filled,
     described_numbers,
     quality_of,
     shifted_population,
@@ -24,7 +25,8 @@ def rows_of(*numbers, levels=None, n_levels=(), means=None, stored=None):
     Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
     levels = np.zeros((len(Z), 0), np.int64) if levels is None else levels
     scales = (ScaledNumbers(Z, means), *([] if stored is None else [stored]))
-    return PopulationRows(scales, np.ones(Z.shape, bool), levels, np.array(n_levels, np.int64))
+    present, flags = np.ones(Z.shape, bool), np.full(Z.shape[1], -1)
+    return PopulationRows(scales, present, levels, np.array(n_levels, np.int64), flags)
 
 
 def by(order, k=2):
@@ -171,7 +173,7 @@ def test_a_shifted_population_has_the_density_of_each_cluster():
     numbers = np.stack([x, z], axis=1)
     rows = PopulationRows(
         (ScaledNumbers(numbers, numbers),), np.ones((N, 2), bool),
-        np.zeros((N, 0), np.int64), np.zeros(0, np.int64),
+        np.zeros((N, 0), np.int64), np.zeros(0, np.int64), np.full(2, -1),
     )  # fmt: skip
     density, n_parameters = shifted_population(rows, y, 2)
     expected = norm.logpdf(x - 3.0 * np.arange(2)[:, None])
@@ -180,3 +182,39 @@ def test_a_shifted_population_has_the_density_of_each_cluster():
     assert density.sum(axis=1).mean(axis=1) == pytest.approx(expected.mean(axis=1), abs=0.25)
     inside = density.sum(axis=1)[y, np.arange(N)]
     assert inside == pytest.approx(expected[y, np.arange(N)], abs=0.5)
+
+
+def test_an_amount_depends_on_flags_and_no_flag_on_its_amount():
+    """Numbers are x, z and amounts of x, in this order; the flag is 1 where there is no amount."""
+    random = np.random.default_rng(10)
+    x, noise, is_zero = random.normal(size=N), random.normal(size=(2, N)), random.random(N) < 0.6
+    numbers = np.stack([np.where(is_zero, 5.0, x + 0.1 * noise[0]), x, noise[1]], axis=1)
+    present = np.stack([~is_zero, np.ones(N, bool), np.ones(N, bool)], axis=1)
+    rows = PopulationRows(
+        (ScaledNumbers(numbers, numbers),), present, is_zero[:, None].astype(np.int64),
+        np.array([2]), np.array([0, -1, -1]),
+    )  # fmt: skip
+    assert rows.order[-1] == 0
+    assert (rows.leading.tolist(), rows.n_predictors.tolist()) == ([0, 1, 3], [2])
+    assert (rows.ordered[0][2] == is_zero).all()
+    whole = rows.population(np.arange(N))
+    own = whole.log_densities[2, ~is_zero]
+    assert own.mean() == pytest.approx(norm.logpdf(0.1 * noise[0], 0.0, 0.1).mean(), abs=0.15)
+    assert (whole.log_densities[2, is_zero] == 0.0).all()
+    assert whole.log_densities[3].mean() == pytest.approx(-0.673, abs=0.01)  # of a share of .6
+
+
+def test_a_missing_predictor_is_the_mean_of_its_cluster():
+    random = np.random.default_rng(11)
+    y, present = np.repeat([0, 1], N // 2), np.ones((N, 2), bool)
+    x = random.normal(size=N) + 6.0 * y
+    present[::4, 0] = False
+    numbers = np.stack([np.where(present[:, 0], x, -99.0), x + random.normal(size=N)], axis=1)
+    rows = PopulationRows(
+        (ScaledNumbers(numbers, numbers),), present, np.zeros((N, 0), np.int64),
+        np.zeros(0, np.int64), np.full(2, -1),
+    )  # fmt: skip
+    filled = _filled(rows.ordered[0], rows.ordered_present, np.flatnonzero(y))
+    at = rows.order.tolist().index(0)
+    assert filled[at, ::4] == pytest.approx(x[(y == 1) & present[:, 0]].mean())
+    assert (filled[at, 1::4] == x[1::4]).all()
