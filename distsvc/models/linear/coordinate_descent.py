@@ -1,41 +1,26 @@
-"""Two-level dual coordinate descent for linear one-class problems: Algorithms 2 to 5 of the paper.
+"""Two-level dual coordinate descent for linear one-class problems (Chou, Lin and Lin 2020).
 
-| Chou, Lin and Lin (2020) | here |
-|---|---|
-| (3.17) with Q scaled, p, C_i = 1, y_i = 1, Delta | `Problem`: ``scale``, ``p``, ``total`` |
-| greedy-R-cyclic, R = 0.1 (Algorithm 5) | ``greedy-cyclic``; ``share`` |
-| cyclic-|B|cd-greedy (Algorithm 4) | ``cyclic-4cd-greedy`` |
-| |B| = 4, r = 1 | ``block_size``, ``inner_iterations`` |
-| cyclic-2cd (Algorithm 2), greedy-2cd | the same names |
-| u of (2.4); the number of O(n) operations | `State.u`, `State.cost` |
-
-``greedy-sweeps`` is not in the paper. It does Algorithm 5's outer step with R = 0.05, then two more
-sweeps over the rows of its pairs in groups of six. In each group, the two most violating rows move
-as in Algorithm 4. Moving one pair changes the gradients of all other pairs. Sweeps over few rows
-are cheap, and fewer outer steps, which compute the gradients of all rows, are needed.
-
-`LinearOneClassSVM` lists the parts of the paper that are left out.
+`Problem` is (3.17) of the paper with C_i = 1 and y_i = 1; `LinearOneClassSVM` lists the solvers.
+"greedy-sweeps" is not in the paper. After each outer step of Algorithm 5, it sweeps twice over the
+rows of the step's pairs, in groups of six. In each group, the two most violating rows move, as in
+Algorithm 4. Sweeps over few rows are cheap, and save outer steps, which need all gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from distsvc.job.parameters import Given
 from distsvc.kernels import linear as kernels
 
 SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default R by solver: pairs in an outer step, as a share of the rows."""
 
 DOUBT = 0.01
-"""Ratio of the violation to its last value from current gradients, at which a cyclic solver
-recomputes all gradients."""
+"""Cyclic solvers recompute all gradients once the violation has fallen by this factor."""
 
 
 class Rows:
@@ -57,7 +42,6 @@ class Rows:
         gradient(*self._arrays, u, p, scale, rows, G)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Return sum_i weights_i x_i (d,)."""
         u = np.zeros(self.shape[1])
         add = kernels.weighted_sum_sparse if self.sparse else kernels.weighted_sum_dense
         add(*self._arrays, weights, u)
@@ -71,8 +55,8 @@ class Rows:
             kernels.squares_dense(*self._arrays, squares)
         return squares
 
-    def descend(self, state: State, order: np.ndarray, size: int, inner: int = 1) -> None:
-        """Move the most violating pairs, at most `inner` in each group of `size` rows."""
+    def descend(self, state: "State", order: np.ndarray, size: int, inner: int = 1) -> None:
+        """Move at most `inner` pairs of rows, the most violating, in each group of `size` rows."""
         of = state.problem
         common = state.u, of.p, of.scale, order, size, inner, state.alpha, state.G
         if self.sparse:
@@ -83,18 +67,17 @@ class Rows:
 
 @dataclass(frozen=True)
 class Problem:
-    """min 1/2 scale a'XX'a + p'a over 0 <= a <= 1 with the sum `total`.
+    """Minimise 1/2 scale a'XX'a + p'a over 0 <= a <= 1, where a sums to `total`.
 
-    The paper's alpha is a / total and its C, or 1/(nu l), is 1 / total; its objective is `unit`
-    times ours. `squares` (n,) are |x_i|^2.
+    The paper's alpha is a / total, and its C or 1 / (nu l) is 1 / total.
     """
 
     rows: Rows
     scale: float
     p: np.ndarray
     total: float
-    squares: np.ndarray
-    unit: float
+    squares: np.ndarray  # (n,): |x_i|^2
+    unit: float  # factor from this objective to the paper's
 
     @cached_property
     def largest(self) -> float:
@@ -102,23 +85,23 @@ class Problem:
 
     @property
     def rounding(self) -> float:
-        """The violation that rounding alone can cause."""
+        """Violation that rounding alone can cause."""
         return 1e-13 * self.scale * self.total * self.largest
 
     @classmethod
-    def one_class(cls, rows: Rows, squares: np.ndarray, total: float) -> Problem:
+    def one_class(cls, rows: Rows, squares: np.ndarray, total: float) -> Self:
         """Return the problem of a one-class SVM with nu l = `total`, eq. (3.14)."""
         return cls(rows, 1.0, np.zeros(rows.shape[0]), total, squares, 1.0 / total**2)
 
     @classmethod
-    def data_description(cls, rows: Rows, squares: np.ndarray, total: float) -> Problem:
+    def data_description(cls, rows: Rows, squares: np.ndarray, total: float) -> Self:
         """Return the problem of SVDD with 1 / C = `total`, eq. (3.16)."""
         return cls(rows, 2.0 / total, -squares, total, squares, 1.0 / total)
 
 
 @dataclass
 class State:
-    """A feasible alpha (n,), u = X'alpha (d,), gradients (n,) as last computed, and counters."""
+    """A feasible alpha (n,), u = X'alpha (d,), the last computed gradients (n,), and counters."""
 
     problem: Problem
     alpha: np.ndarray
@@ -127,12 +110,11 @@ class State:
     first_objective: float
     tally: np.ndarray
     n_iter: int = 0
-    least: float = -np.inf
-    most: float = np.inf
+    least: float = -np.inf  # lowest gradient where alpha can increase
+    most: float = np.inf  # highest gradient where alpha can decrease
 
     @classmethod
-    def at(cls, problem: Problem, alpha: np.ndarray, cost: float = 0.0) -> State:
-        """Return the state of a feasible alpha (n,)."""
+    def at(cls, problem: Problem, alpha: np.ndarray, cost: float = 0.0) -> Self:
         u = problem.rows.weighted_sum(alpha)
         value = 0.5 * problem.scale * (u * u).sum() + (problem.p * alpha).sum()
         tally = np.array([0.0, 0.0, cost + np.count_nonzero(alpha)])
@@ -144,21 +126,20 @@ class State:
 
     @property
     def violation(self) -> float:
-        """The largest violation of optimality by a pair, with the gradients last computed."""
+        """Largest violation of optimality by two rows, from the last computed gradients."""
         return max(self.most - self.least, 0.0)
 
     def tolerated(self, tol: float) -> float:
-        """Return the violation at which the descent ends, for a relative tolerance `tol`."""
+        """Return the violation at which the descent ends, from its relative tolerance."""
         of = self.problem
         return tol * abs(self.objective) / of.total + of.rounding
 
     @property
     def cost(self) -> float:
-        """Operations so far, each over one row."""
+        """Number of operations on a row so far."""
         return float(self.tally[kernels.COST])
 
     def refresh(self, active: np.ndarray) -> None:
-        """Compute the gradients of the `active` rows, and their extremes."""
         of = self.problem
         of.rows.gradient(self.u, of.p, of.scale, active, self.G)
         self.tally[kernels.COST] += len(active)
@@ -181,9 +162,9 @@ def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
 
 
 def start(rows: Rows, make: Callable[..., Problem], total: float, at: str = "mean") -> State:
-    """Return the first state: all mass on the rows with the lowest gradient at the mean.
+    """Return the first state: alpha is on the rows with the lowest gradient at the mean.
 
-    With `at` "first" the mass is on the first rows, as in section 4.1 of the paper.
+    With `at` "first", alpha is on the first rows, as in section 4.1 of the paper.
     """
     n = rows.shape[0]
     if at == "first":
@@ -201,20 +182,10 @@ class Method:
     """A solver with its settings."""
 
     solver: str  # a `LinearSolver`
-    share: float | None = None  # R of the solvers in `SOLVER_SHARES`; None: by that table
+    share: float | None = None  # R of the solvers in `SOLVER_SHARES`; None for its default
     block_size: int = 4  # |B| of Algorithm 4
     inner_iterations: int = 1  # r of Algorithm 4
     shrinking: bool = True  # skip rows that stay at a bound until the others have converged
-
-    @classmethod
-    def of(cls, given: Given) -> Method:
-        return cls(**{field.name: given[field.name] for field in fields(cls)})
-
-    @property
-    def group(self) -> tuple[int, int]:
-        """The size of a group, and the maximum number of pairs that move in it."""
-        four = self.solver == "cyclic-4cd-greedy"
-        return (self.block_size, self.inner_iterations) if four else (2, 1)
 
 
 def solve(
@@ -225,23 +196,25 @@ def solve(
     seed: int = 0,
     watch: Callable[[State], object] | None = None,
 ) -> bool:
-    """Descend to a violation of `tol` |f| / total; return True if it was reached.
+    """Descend until the violation is at most `tol` |f| / total; return True if it is.
 
-    No feasible change moves more than `total`, so the objective is then within a relative `tol` of
-    the optimum. The cyclic solvers measure the violation by the gradients of their last sweep,
-    which are old; see `DOUBT`. ``watch`` is called after every outer step. The descent ends if it
-    returns true.
+    The objective f is then within a relative `tol` of the optimum, because no feasible change of
+    alpha moves more than `total`. Cyclic solvers measure the violation by the gradients of their
+    last sweep, which are old; see `DOUBT`. ``watch`` is called after every outer step, and ends
+    the descent by returning true.
     """
     everyone = np.arange(state.alpha.size)
     greedy = not method.solver.startswith("cyclic")  # steps move the most violating pairs of all
     share = method.share or SOLVER_SHARES.get(method.solver, 0.0)
     limit = 1 if method.solver == "greedy-2cd" else max(int(share * everyone.size), 1)
+    by_blocks = method.solver == "cyclic-4cd-greedy"
+    group = (method.block_size, method.inner_iterations) if by_blocks else (2, 1)
     # Further sweeps of an outer step go over the pairs in groups of six rows.
     sweeps = 2 if method.solver == "greedy-sweeps" else 0
     numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((2, everyone.size))
     state.least, state.most = -np.inf, np.inf
     active, random = everyone, np.random.default_rng(seed)
-    doubtful = 0.0  # violation at which a cyclic solver computes all gradients again
+    doubtful = 0.0  # violation at which a cyclic solver recomputes all gradients
     while True:
         if greedy:
             state.refresh(active)
@@ -266,7 +239,7 @@ def solve(
             )
         else:
             order = random.permutation(active)
-        state.problem.rows.descend(state, order, *method.group)
+        state.problem.rows.descend(state, order, *group)
         for _ in range(sweeps):
             order = kernels.interleave(order)
             state.problem.rows.descend(state, order, 6)
@@ -275,11 +248,12 @@ def solve(
 
 
 def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
-    """Return rho, the multiplier of the sum: G where alpha is free, else midway between bounds.
+    """Return rho, the multiplier of alpha's sum.
 
-    At the optimum all free rows have the same G. Their least G less `rounding` is used, not their
-    mean, so that all of them are inside and not a random half. If every alpha is 1, every rho from
-    the largest G upwards is optimal, and the smallest is returned.
+    At the optimum, all rows with 0 < alpha < 1 have the gradient rho. The lowest of their G, minus
+    `rounding`, is returned: the mean would leave a random half of them outside. Without such rows,
+    rho is midway between the highest G with alpha = 1 and the lowest G with alpha = 0. If every
+    alpha is 1, it is the highest G.
     """
     free = (alpha > 0.0) & (alpha < 1.0)
     if free.any():
@@ -292,7 +266,8 @@ def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
 def duality_gap(state: State) -> float:
     """Return the primal minus the dual objective at the best rho, in the units of `Problem`.
 
-    It bounds the objective's distance to its optimum. The gradients must be current for all rows.
+    The gap bounds the objective's distance to its optimum. The gradients of all rows must be
+    current.
     """
     G, total = state.G, state.problem.total
     rho = np.partition(G, int(total))[int(total)] if total < G.size else G.max()

@@ -1,7 +1,5 @@
 """The phases of linear one-class models: solve rows in memory, then a whole table in passes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -27,7 +25,6 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rules.fields import Facts
 
-DEFAULT_NU = 0.5
 MIN_SOLVED_ROWS = 100
 MEMORY_BYTES = 256 * 2**20
 
@@ -54,10 +51,10 @@ class Solution:
 class LinearEngine(ABC):
     """Solver of the one-class SVM or the ball, for `fit` and for a job.
 
-    A job calls `set_width`, `key_ranges` for the rows to solve in memory, `set_pilot` and
-    `fit_rows`. If these are not all rows, outer steps over the table start with `begin_outer` and
-    end with `end_outer`. `parameters` are the estimator's parameters, already checked; `seed` is
-    for the cyclic solvers.
+    A job calls `set_width`, `key_ranges`, `set_pilot`, and `fit_rows` with the rows in these
+    ranges. If the table has other rows, outer steps over all rows start with `begin_outer` and end
+    with `end_outer`. `parameters` are the estimator's checked parameters. The cyclic solvers use
+    `seed`.
     """
 
     is_ball: ClassVar[bool]
@@ -68,11 +65,11 @@ class LinearEngine(ABC):
     centre: np.ndarray  # (d,) float64, the rows' origin
     solution: Solution  # set by `fit_rows`, and by `end_outer` for the whole table
     support: np.ndarray  # (n_SV,) int64, rows of `fit_rows` with a positive alpha
-    dual_coef: np.ndarray  # (n_SV,) float64, their alpha, with the sum 1
+    dual_coef: np.ndarray  # (n_SV,) float64, alpha of these rows, divided by its sum
 
     def __init__(self, parameters: Given, seed: int):
         self.parameters = dict(parameters)
-        self.method = Method.of(parameters)
+        self.method = Method(**{field.name: parameters[field.name] for field in fields(Method)})
         self.tol: float = parameters["tol"]
         self.max_iter: int = parameters["max_iter"]
         self.seed = seed
@@ -81,14 +78,13 @@ class LinearEngine(ABC):
 
     @abstractmethod
     def total(self, n_rows: int) -> float:
-        """Return the sum of alpha over `n_rows` rows, each alpha being at most 1."""
+        """Return the sum of alpha over `n_rows` rows, each at most 1."""
 
     def set_width(self, n_features: int, sparse: bool = False) -> None:
-        """Set the number of columns of the table, and whether its rows come in CSR form."""
         self.n_features, self.sparse = n_features, sparse
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
-        """Return the key ranges of the rows that are solved in memory: all, or a sample."""
+        """Return the key ranges of the rows to solve in memory: all rows, or a sample."""
         most = max(MEMORY_BYTES // (8 * self.n_features), MIN_SOLVED_ROWS)
         wanted = MIN_SOLVED_ROWS if self.sparse else self.parameters["memory_rows"] or most
         return sampling.key_blocks(n_rows, min(n_rows, wanted))
@@ -101,9 +97,9 @@ class LinearEngine(ABC):
     def fit_rows(self, X: np.ndarray | sparse.csr_matrix) -> bool:
         """Solve for rows X (n, d), float64 in C order or CSR; return True if `tol` was reached."""
         total = self.total(X.shape[0])
-        is_sparse = sparse.issparse(X)
-        origin = X.mean(axis=0) if self.is_ball and not is_sparse else np.zeros(X.shape[1])
-        rows = Rows(X - origin if self.is_ball and not is_sparse else X)
+        centred = self.is_ball and not sparse.issparse(X)
+        origin = X.mean(axis=0) if centred else np.zeros(X.shape[1])
+        rows = Rows(X - origin if centred else X)
         state = start(rows, self.problem, total, self.parameters["start"])
         converged = solve(state, self.method, self.tol, self.max_iter, self.seed)
         unit = state.problem.unit
@@ -120,13 +116,13 @@ class LinearEngine(ABC):
             converged=bool(converged),
             duality_gap=duality_gap(state) * unit if self.parameters["compute_gap"] else None,
         )
-        # Below this |w|^2 is nothing but rounding.
+        # A smaller |w|^2 is only rounding.
         if not self.is_ball and (weights**2).sum() <= 1e-12 * state.problem.largest:
             self.notes.append(ORIGIN_INSIDE)
         return converged
 
     def begin_outer(self, n_rows: int) -> tuple[np.ndarray, float, float]:
-        """Return the initial u, rho and scale of the passes over `n_rows` rows."""
+        """Return u, rho and scale of `Problem` for the first pass over `n_rows` rows."""
         total, w, offset = self.total(n_rows), self.solution.weights, self.solution.offset
         if self.is_ball:
             return total * w, float((w * w).sum()) + offset, 2.0 / total
@@ -193,7 +189,6 @@ class OneClassEngine(LinearEngine):
     problem = Problem.one_class
 
     def total(self, n_rows: int) -> float:
-        """Return alpha's sum, nu n."""
         return float(self.parameters["nu"]) * n_rows
 
 
@@ -205,10 +200,10 @@ class BallEngine(LinearEngine):
     problem = Problem.data_description
 
     def total(self, n_rows: int) -> float:
-        """Return alpha's sum: 1 / C, or else nu n; raise ParameterError if C is too small."""
+        """Return alpha's sum: 1 / C if C is given, else nu n; ParameterError if C is too small."""
         nu, C = self.parameters["nu"], self.parameters["C"]
         if C is None:
-            return max(float(DEFAULT_NU if nu is None else nu) * n_rows, 1.0)
+            return max(float(0.5 if nu is None else nu) * n_rows, 1.0)
         if C * n_rows < 1.0 - 1e-12:
             raise ParameterError(
                 f"C must be at least 1 / n = {1.0 / n_rows:.6g} for {n_rows} rows, found {C!r}"
@@ -217,5 +212,5 @@ class BallEngine(LinearEngine):
 
 
 def radius(offset: float) -> float:
-    """Return the radius R of a ball with the offset -R^2."""
+    """Return the radius R of a ball, from its offset -R^2."""
     return float(np.sqrt(-offset))

@@ -1,14 +1,4 @@
-"""Linear one-class SVM and SVDD: outliers of wide, often sparse tables, without a kernel.
-
-| Chou, Lin and Lin (2020) | here |
-|---|---|
-| alpha of (3.14) and (3.16) | ``dual_coef_`` of the rows ``support_`` |
-| w and rho; a and R | ``coef_``, ``offset_``; ``center_``, ``radius_`` |
-| nu; C, or 1 / (nu l) where nu is given | ``nu``, ``C`` |
-| Algorithms 2, 4 and 5 | ``solver`` (`distsvc.models.linear.coordinate_descent`) |
-"""
-
-from __future__ import annotations
+"""Linear one-class SVM and SVDD: outliers of wide, often sparse tables, without a kernel."""
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -24,22 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import RowValues
-from distsvc.job.parameters import (
-    LinearSolver,
-    LinearStart,
-    RandomState,
-    check_parameters,
-)
+from distsvc.job.parameters import LinearSolver, LinearStart, RandomState, check_parameters
 from distsvc.models.bases.interface import DecidesRows, FitsRows, PublishedSettings
 from distsvc.models.bases.passes import Phases, map_rows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
-from distsvc.models.linear.engine import (
-    DEFAULT_NU,
-    BallEngine,
-    LinearEngine,
-    OneClassEngine,
-    radius,
-)
+from distsvc.models.linear.engine import BallEngine, LinearEngine, OneClassEngine, radius
 from distsvc.models.linear.rule import scores
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.scaling import check_length
@@ -47,10 +26,7 @@ from distsvc.models.rows.scaling import check_length
 
 @dataclass(frozen=True)
 class Decision:
-    """Picklable function that returns the scores of dense rows, less an offset.
-
-    With `sides` it returns 1 for rows inside and -1 for others.
-    """
+    """Picklable function of dense rows: their scores minus an offset, or their sides, 1 and -1."""
 
     weights: np.ndarray
     offset: float
@@ -69,7 +45,7 @@ class Decision:
 
 @dataclass(eq=False, repr=False)
 class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, BaseEstimator):
-    """Base of both estimators: checks rows, solves by an engine, and scores."""
+    """Base of both estimators."""
 
     _engine_type: ClassVar[type[LinearEngine]]
 
@@ -109,7 +85,7 @@ class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, B
         return self
 
     def predict(self, X: TableLike) -> LazyValues:
-        """Return 1 for every row inside, and -1 for outliers.
+        """Return 1 for rows inside, and -1 for outliers.
 
         Parameters
         ----------
@@ -157,7 +133,6 @@ class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, B
         return tags
 
     def _decision(self, offset: float, sides: bool = False) -> Decision:
-        """Return the function that scores dense rows, or finds their sides."""
         return Decision(self._weights, offset, self._engine_type.is_ball, sides)
 
     def _publish(self, engine: LinearEngine) -> None:
@@ -177,9 +152,8 @@ class LinearOneClassSVM(_LinearEstimator):
 
     The linear one-class SVM of Schoelkopf et al. (2001), solved in the dual by coordinate descent
     (Chou, Lin and Lin 2020). The origin has to mean something, as for counts, shares and text. On
-    centred columns w is 0 and nothing is learned. Rows with lower values than the others along w
-    are outside. Rows with higher values, such as bursts of counts, have the highest scores.
-    `LinearSVDD` finds both, wherever the origin is.
+    centred columns, w is 0 and nothing is learned. Rows with lower values of w.x than most are
+    outside. Rows with higher values, such as bursts of counts, are inside; `LinearSVDD` finds both.
 
     Parameters
     ----------
@@ -189,31 +163,30 @@ class LinearOneClassSVM(_LinearEstimator):
     solver : str, default="greedy-sweeps"
         "greedy-cyclic" is the paper's Algorithm 5, "cyclic-4cd-greedy" Algorithm 4, "cyclic-2cd"
         Algorithm 2; "greedy-2cd" moves the most violating pair at every step. "greedy-sweeps" is
-        ours and faster: Algorithm 5 with two further sweeps over the pairs of each step.
+        not in the paper, and faster: Algorithm 5 with two further sweeps over each step's pairs.
     share : float in (0, 1] or None, default=None
-        R of Algorithm 5: pairs of an outer step as a share of the rows. None is 0.1 with
-        "greedy-cyclic", as in the paper, and 0.05 with "greedy-sweeps". Others do not use it.
+        R of Algorithm 5: pairs in an outer step, as a share of the rows. None is 0.1 with
+        "greedy-cyclic", as in the paper, and 0.05 with "greedy-sweeps". Other solvers ignore it.
     block_size : int, default=4
         Rows of a block of Algorithm 4, \|B\|, at least 2. Only with "cyclic-4cd-greedy".
     inner_iterations : int, default=1
         Maximum number of pairs moved in a block of Algorithm 4, r. Only with "cyclic-4cd-greedy".
     shrinking : bool, default=True
-        Skip rows whose gradients keep them at a bound until the others have converged. The paper
-        does not.
+        Skip rows whose alpha stays at a bound until the other rows have converged. The paper does
+        not.
     start : {"mean", "first"}, default="mean"
         Rows with a positive alpha at the start. "mean": the rows lowest along the mean of all rows
         (for the ball, farthest from it). "first": the first rows, as in the paper.
     tol : float, default=1e-05
-        The descent ends when no pair violates optimality by more than ``tol |f| / (nu n)``. The
-        objective is then within a relative `tol` of the optimum. LIBLINEAR's bound is absolute, on
-        a scale that grows with nu n.
+        The descent ends when no pair of rows violates optimality by more than
+        ``tol |f| / (nu n)``. The objective f is then within a relative `tol` of the optimum.
     max_iter : int, default=10000
-        Maximum number of outer steps; of sweeps with the cyclic solvers.
+        Maximum number of outer steps, or of the cyclic solvers' sweeps.
     compute_gap : bool, default=False
         Compute ``duality_gap_``.
     memory_rows : int or None, default=None
-        Rows that a job solves in memory, at least 1000. A larger table is solved on a sample of
-        this size first, then in outer steps with one pass over the table each. None: as many as fit
+        Rows that a job solves in memory, at least 1000. For a larger table, it solves a sample of
+        this size, then makes outer steps of one pass over the table each. None: as many rows as fit
         in 256 MiB. `fit` ignores it.
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
@@ -227,11 +200,11 @@ class LinearOneClassSVM(_LinearEstimator):
     offset_ : float
         rho, divided by nu n as well: ``decision_function(X) = X @ coef_[0] - offset_``.
     support_ : ndarray of shape (n_SV,), int64
-        Rows with a positive alpha.
+        Numbers of the rows with a positive alpha.
     dual_coef_ : ndarray of shape (1, n_SV), float64
-        Their alpha, at most 1 / (nu n); the sum is 1.
+        Alpha of these rows, at most 1 / (nu n); the sum is 1.
     objective_ : float
-        ``1/2 |w|^2``, the optimum of (3.14).
+        ``1/2 |w|^2``, the optimum of the paper's (3.14).
     violation_ : float
         The largest difference of w.x between a row whose alpha can decrease and a row whose alpha
         can increase.
@@ -244,12 +217,10 @@ class LinearOneClassSVM(_LinearEstimator):
 
     Notes
     -----
-    The default start does not depend on the order of rows. With nu = 1 every offset from the
-    largest w.x upwards is optimal, and `offset_` is the smallest of them. Two parts of the paper
-    are left out. One-class problems do not have the labels y_i and the bounds C_i of (3.17). The
-    inner solver of Algorithm 4 does not store the matrix of the sub-problem (supplement, section
-    6). `published` has the settings of Chou, Lin and Lin (2020): Algorithm 5 with R = 0.1, no
-    shrinking, and all mass on the first rows at the start (section 4.1). The paper has nu = 0.1.
+    With nu = 1, every offset from the largest w.x upwards is optimal, and `offset_` is the
+    smallest. `published` has the settings of Chou, Lin and Lin (2020): Algorithm 5 with R = 0.1, no
+    shrinking, and the start of section 4.1. The paper has nu = 0.1. The page "Departures from the
+    papers" lists what is different.
 
     See Also
     --------
@@ -263,8 +234,6 @@ class LinearOneClassSVM(_LinearEstimator):
 
     Examples
     --------
-    Machines whose counts of events are all near 5, and one that counts nothing:
-
     >>> import numpy as np
     >>> from distsvc import LinearOneClassSVM
     >>> X = np.random.default_rng(0).poisson(5.0, size=(200, 20)).astype(float)
@@ -277,7 +246,7 @@ class LinearOneClassSVM(_LinearEstimator):
     _algorithm = "linear-one-class"
     _engine_type = OneClassEngine
 
-    nu: float = DEFAULT_NU
+    nu: float = 0.5
 
     def _publish(self, engine: LinearEngine) -> None:
         super()._publish(engine)
@@ -289,17 +258,17 @@ class LinearSVDD(_LinearEstimator):
     """The smallest ball that contains most rows.
 
     Support vector data description (Tax and Duin 2004) without a kernel, solved in the dual by
-    coordinate descent (Chou, Lin and Lin 2020). It depends on the columns' scales, not on the
-    origin.
+    coordinate descent (Chou, Lin and Lin 2020). The ball depends on the columns' scales, not on
+    the origin.
 
     Parameters
     ----------
     nu : float in (0, 1] or None, default=None
-        Upper bound on the share of rows outside: C = 1 / (nu n). 0.5 if C is None too; a job has
-        0.05.
+        Upper bound on the share of rows outside: C = 1 / (nu n). Without `nu` and C it is 0.5, in a
+        job 0.05.
     C : float or None, default=None
-        The paper's trade-off in R^2 + C sum xi_i, at least 1 / n. From 1 on the ball contains every
-        row. Not with `nu`.
+        The paper's trade-off in R^2 + C sum xi_i, at least 1 / n, in place of `nu`. If C is 1 or
+        more, the ball contains every row.
     solver : str, default="greedy-sweeps"
     share : float in (0, 1] or None, default=None
     block_size : int, default=4
@@ -312,30 +281,31 @@ class LinearSVDD(_LinearEstimator):
     memory_rows : int or None, default=None
     verbose : int, default=0
     random_state : int, RandomState or None, default=None
-        These are parameters of `LinearOneClassSVM`, too.
+        As in `LinearOneClassSVM`, like all parameters from `solver` on.
 
     Attributes
     ----------
     center_ : ndarray of shape (d,), float64
         a, the centre of the ball.
     radius_ : float
-        R.
+        R, the radius.
     offset_ : float
         -R^2: ``decision_function(X) = score_samples(X) - offset_ = R^2 - |x - a|^2``.
     support_, dual_coef_, duality_gap_, n_iter_, notes_
         As in `LinearOneClassSVM`.
     objective_ : float
-        The optimum of (3.16): minus the mean squared distance from a, weighted by alpha.
+        The optimum of the paper's (3.16): minus the mean squared distance from a, weighted by
+        alpha.
     violation_ : float
         The largest difference of ``|x - a|^2`` between a row whose alpha can increase and a row
         whose alpha can decrease.
 
     Notes
     -----
-    Dense rows are centred first, which loses fewer digits; sparse rows are not. If no alpha is
-    free, R^2 is midway between the farthest row inside and the nearest outside. With nu = 1 every
-    R^2 up to the nearest row's squared distance from a is optimal, and the largest is used.
-    `published` has the same settings as in `LinearOneClassSVM`.
+    Dense rows are centred first, which loses fewer digits. If all alpha are at a bound, R^2 is
+    midway between the farthest row inside and the nearest outside. With nu = 1, every R^2 up to the
+    nearest row's squared distance from a is optimal, and the largest is used. `published` has the
+    settings that it has in `LinearOneClassSVM`.
 
     See Also
     --------
@@ -374,7 +344,7 @@ class LinearSVDD(_LinearEstimator):
 def _checked(
     estimator: BaseEstimator, X: TableLike, **options: bool | int
 ) -> np.ndarray | sparse.csr_matrix:
-    """Return X as float64: CSR without repeated columns if sparse, else in C order."""
+    """Return X as float64: a sparse X in CSR without repeated columns, a dense X in C order."""
     if sparse.issparse(X) and X.format in ("csr", "csc") and X.indices.size:
         size, what = (X.shape[1], "column") if X.format == "csr" else (X.shape[0], "row")
         least, most = int(X.indices.min()), int(X.indices.max())

@@ -1,7 +1,5 @@
 """Rules of a hyperplane and of a ball: rows inside and outside, without a kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -19,10 +17,10 @@ DECISION_AXIS = "decision value; negative is outside"
 
 @dataclass(frozen=True)
 class LinearRule(Rule):
-    """Base of the rules for one cluster of dense rows.
+    """Base of the rules of a hyperplane and a ball, which have one cluster.
 
-    `weights` are w, or the centre of a ball. `offset` is rho, or -R^2 of a ball: rows with lower
-    values are outside. `mean` is the mean of the prepared rows.
+    `weights` are w, or the ball's centre. `offset` is rho, or the ball's -R^2; rows with lower
+    `values` are outside. `mean` is the mean of the prepared rows.
     """
 
     float64: ClassVar[bool] = True
@@ -41,7 +39,6 @@ class LinearRule(Rule):
         return np.zeros(len(Z), np.int32)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float32 of prepared rows Z (n, d) float64."""
         with np.errstate(over="ignore"):
             score = self.unrounded_scores(Z).astype(np.float32)
         check_finite(score)
@@ -57,11 +54,10 @@ class LinearRule(Rule):
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return the contributions (n, g) float64 of groups of columns to rows being outside.
+        """Return the part (n, g) float64 of each group of columns in a row being outside.
 
-        For a ball, a column contributes its part of the squared distance from the centre. Else it
-        contributes minus the weight times the deviation from its mean: less than 0 moves the row
-        inside.
+        For a ball, it is the group's part of the squared distance from the centre. For a
+        hyperplane, it is the fall of w.x below its mean; negative values move a row inside.
         """
         each = (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
         return np.add.reduceat(each, firsts, axis=1)
@@ -106,7 +102,7 @@ class BallRule(LinearRule):
 
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:
-    """Return w.z (n,) of rows Z (n, d), or -|z - w|^2 if `ball`; w are `weights`; all float64."""
+    """Return w.z (n,) for rows Z (n, d) and `weights` w, or -|z - w|^2 if `ball`; all float64."""
     n, Z = len(Z), np.ascontiguousarray(Z)
     found = np.empty(n)
     if ball:

@@ -1,55 +1,42 @@
 """Algorithm 5 of Chou, Lin and Lin (2020) on a table that is read once for each outer step.
 
 Workers read the table, compute all gradients, store alpha and return the most violating rows. The
-driver stores u and the working set with its rows. The start is near the optimum: alpha is 1 outside
-the hyperplane or ball of a sample, and 0 inside. The nearest rows are the first working set.
+driver stores u and the working set. At the start, alpha is 1 outside the hyperplane or ball of a
+sample, and 0 inside; the rows nearest to the boundary are the first working set.
 
-Two departures from the paper save passes over the table. A working set is solved to the tolerance,
-not swept once. Rows of earlier working sets stay: those with a free alpha always, others while they
-are among the nearest to the threshold.
+Two departures from the paper save passes. A working set is solved to the tolerance, not swept once.
+Rows of earlier working sets stay if 0 < alpha < 1, or if they are nearest to the threshold.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from distsvc.kernels import linear as kernels
-from distsvc.models.linear.coordinate_descent import (
-    Method,
-    Problem,
-    Rows,
-    State,
-    solve,
-    threshold,
-)
+from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, State, solve, threshold
 
 
 def working_rows(n_features: int) -> int:
-    """Return the maximum number of candidates of each kind: 8 MiB of rows, at least 100."""
+    """Return the maximum number of rows in a `Candidates`: 8 MiB, or 100 if these need more."""
     return max(100, 2**20 // n_features)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The rows with the lowest keys, ordered by key and row number.
+    """The rows with the lowest keys, ordered by key and row number."""
 
-    `keys` (m,) float64, row numbers `rows` (m,) int64, X (m, d) and `alpha` (m,) float64.
-    """
-
-    keys: np.ndarray
-    rows: np.ndarray
-    X: np.ndarray
-    alpha: np.ndarray
+    keys: np.ndarray  # (m,) float64
+    rows: np.ndarray  # (m,) int64, row numbers
+    X: np.ndarray  # (m, d) float64
+    alpha: np.ndarray  # (m,) float64
 
     @classmethod
-    def empty(cls, n_features: int) -> Candidates:
+    def empty(cls, n_features: int) -> Self:
         nothing = np.zeros(0)
         return cls(nothing, np.zeros(0, np.int64), np.zeros((0, n_features)), nothing)
 
-    def merge(self, other: Candidates, limit: int) -> Candidates:
-        """Return the `limit` rows with the lowest keys of both."""
+    def merge(self, other: "Candidates", limit: int) -> "Candidates":
         names = ("keys", "rows", "X", "alpha")
         joined = [np.concatenate([getattr(self, n), getattr(other, n)]) for n in names]
         order = np.lexsort((joined[1], joined[0]))[:limit]
@@ -64,8 +51,8 @@ class Candidates:
         alpha: np.ndarray,
         wanted: np.ndarray,
         limit: int,
-    ) -> Candidates:
-        """Return the `limit` rows with the lowest keys among the `wanted` (n,) bool of a block."""
+    ) -> Self:
+        """Return the `limit` rows with the lowest keys, among rows with a true `wanted` (n,)."""
         places = np.flatnonzero(wanted)
         if len(places) > limit:
             bound = np.partition(keys[places], limit - 1)[limit - 1]
@@ -86,34 +73,33 @@ def gradients(Z: np.ndarray, u: np.ndarray, scale: float, ball: bool) -> np.ndar
 
 
 def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
-    """Return the least G (n,) where alpha can increase, and the largest where it can decrease."""
+    """Return the lowest G (n,) where alpha can increase, and the highest where it can decrease."""
     return kernels.extremes(G, alpha, np.arange(G.size))
 
 
 class WorkingSet:
     """The rows next to the threshold, and sums over the whole table.
 
-    `rows` (m,) int64 are the numbers of the rows X (m, d) in the set, ascending, with `alpha` (m,)
-    and gradients G (m,).
+    X (m, d) are the rows, `rows` (m,) int64 their ascending numbers, and G (m,) their gradients.
     """
 
     def __init__(self, ball: bool, total: float, u: np.ndarray, linear: float):
         self.ball = ball  # whether the problem is SVDD
         self.total = total  # sum of alpha over the table: nu N or 1 / C
-        self.u = u  # (d,): sum of alpha x over the table; at the start, of rows with alpha = 1
+        self.u = u  # (d,): sum of alpha x over the table
         self.scale = 2.0 / total if ball else 1.0
-        # The objective of `Problem` over all rows; `linear` is p'alpha at the start.
+        # Objective of `Problem` over all rows; `linear` is its term p'alpha at the start.
         self.objective = 0.5 * self.scale * float((u * u).sum()) + linear
         self.n_iter = 0  # outer steps
         self.violation = np.inf  # of optimality by two rows of the table, in the last pass
         self.least, self.most = -np.inf, np.inf  # extremes of G after `descend`
 
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:
-        """Start with the rows next to the threshold, and correct the sum of alpha to `total`.
+        """Start with the rows next to the threshold, and change alpha so that it sums to `total`.
 
-        `inside` are the rows with alpha = 0 and the lowest G. `outside` are the rows with the
-        lowest -G among the `n_outside` rows with alpha = 1. Return False if there are too few rows
-        for the correction.
+        `inside` are the rows with alpha = 0 and the lowest G. `outside` are those of the
+        `n_outside` rows with alpha = 1 that have the highest G. Return False if these are too few
+        rows for the change.
         """
         lacking = self.total - n_outside
         giving = inside if lacking > 0.0 else outside
@@ -145,15 +131,14 @@ class WorkingSet:
         self.rounding = state.problem.rounding
 
     def see_extremes(self, least: float, most: float) -> None:
-        """Set the extremes of G over all rows, from a pass with the present u."""
         self.violation = max(most - least, 0.0)
         self.table_extremes = least, most
 
     def take(self, grow: Candidates, fall: Candidates) -> None:
         """Add the most violating rows to the working set.
 
-        `grow` are the rows with the lowest G whose alpha can increase, `fall` those with the lowest
-        -G whose alpha can decrease.
+        `grow` are the rows with the lowest G whose alpha can increase, and `fall` the rows with the
+        highest G whose alpha can decrease.
         """
         limit = working_rows(self.X.shape[1])
         free = (self.alpha > 0.0) & (self.alpha < 1.0)
@@ -167,18 +152,16 @@ class WorkingSet:
         self._hold(held.merge(more, len(held.rows) + len(more.rows)))
 
     def converged(self, tol: float) -> bool:
-        """Return True if the last pass found no violation above `tol` |f| / total."""
         return self.violation <= tol * abs(self.objective) / self.total + self.rounding
 
     def rho(self) -> float:
-        """Return the threshold of G over all rows, as `coordinate_descent.threshold`."""
+        """Return `coordinate_descent.threshold` over all rows of the table."""
         if ((self.alpha > 0.0) & (self.alpha < 1.0)).any():
             return threshold(self.G, self.alpha, self.rounding)
         least, most = self.table_extremes
         return most if np.isinf(least) else 0.5 * (least + most)
 
     def _hold(self, rows: Candidates) -> None:
-        """Set the working set to distinct rows, in the order of their numbers."""
         numbers, places = np.unique(rows.rows, return_index=True)
         self.rows = numbers
         self.X = np.ascontiguousarray(rows.X[places])
