@@ -1,7 +1,5 @@
 """The phases of iMDH: grow trees of hyperplanes, prune them, choose the one that agrees most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,17 +25,16 @@ from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 SMALLEST_SPREAD = 1e-15
-"""Lower bound on the standard deviation of a column that is scaled; the upper is its inverse."""
+"""Minimum standard deviation of a scaled column; the maximum is its inverse."""
 
 LEAST_AGREEMENT = 0.5
-"""Minimum mean adjusted Rand index between restarts; below it, fewer clusters are tried."""
+"""Minimum mean adjusted Rand index between restarts."""
 
 MIN_SHARED_INFORMATION = 0.5
-"""Mean normalised mutual information between restarts at which fewer clusters are not tried."""
-
+"""Minimum mean mutual information between restarts; below both, fewer clusters are tried."""
 
 Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
-"""Function of epoch, key ranges and first range that yields blocks of centred rows (n, d)."""
+"""Function of epoch, key ranges and number of the first range; yields blocks of rows (n, d)."""
 
 
 @dataclass
@@ -55,18 +52,17 @@ class Stream:
 class TreeEngine:
     """Grows a tree for every restart and chooses one, for `fit` and for a job.
 
-    `key_ranges` selects the rows, `set_pilot` sets the centre, and `set_scale` the units. `grow`
-    learns one tree, on any machine, and `choose` sets the answer. `parameters` are the checked
-    parameters of `IncrementalMDH`; `seed` decides the keys and orders of rows.
+    `parameters` are the checked parameters of `IncrementalMDH`. `seed` determines the rows' keys
+    and orders.
     """
 
     n_rows: int
     centre: np.ndarray  # (d,) float64, the origin of the rows
     scale: np.ndarray | None = None  # (d,) float32, divisor of centred rows
     pilot: np.ndarray  # (m, d) float32, centred rows for the choice; `set_scale` scales them
-    # Set by `choose`; the last five are as the attributes of `IncrementalMDH`:
+    # Set by `choose`; see also the attributes of `IncrementalMDH`:
     cut: Cut  # the answer
-    restart: int  # number of the chosen tree among those grown
+    restart: int  # number of the chosen tree
     n_clusters: int
     agreement: float  # NaN for one tree
     valleys: np.ndarray
@@ -75,7 +71,7 @@ class TreeEngine:
     n_samples: int
     lowered: bool = False  # whether there are fewer clusters than at the elbow
 
-    n_jobs: int | None = 1  # threads; the number changes no answer
+    n_jobs: int | None = 1  # threads, which change no answer
 
     def __init__(self, parameters: Given, seed: int):
         self.parameters = dict(parameters)
@@ -88,7 +84,7 @@ class TreeEngine:
         self.n_features = n_features
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of a pass over at most `max_samples` rows."""
+        """Return the key ranges of the sample, one for each block."""
         return sampling.key_blocks(n_rows, self._sample_rows(n_rows))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -99,15 +95,15 @@ class TreeEngine:
 
     @property
     def needs_deviations(self) -> bool:
-        """Whether the scale needs `deviations` because the sample is larger than the pilot."""
+        """Whether `set_scale` needs `deviations`, since the sample is larger than the pilot."""
         is_larger = self._sample_rows(self.n_rows) > len(self.pilot)
         return is_larger and self.parameters["scale"] == "standard"
 
     def set_scale(self, deviations: np.ndarray | None = None) -> None:
         """Set the scale from standard deviations (d,) float64, and scale the pilot.
 
-        The default is the pilot's deviations, for samples that are no larger than the pilot. In a
-        larger sample, a column that hardly varies in the pilot would get a huge weight.
+        The default is the pilot's deviations. They would give a huge weight to a column that varies
+        in a larger sample, but hardly in the pilot.
         """
         if self.parameters["scale"] == "standard":
             if deviations is None:
@@ -126,7 +122,7 @@ class TreeEngine:
         return np.sqrt(np.maximum(square - mean * mean, 0.0))
 
     def scaled(self, Z: np.ndarray) -> np.ndarray:
-        """Return centred rows (n, d) float32 in the units of the trees."""
+        """Return centred rows (n, d) float32 divided by the scale."""
         return Z if self.scale is None else np.ascontiguousarray(Z / self.scale)
 
     def centred(self, X: np.ndarray) -> np.ndarray:
@@ -134,27 +130,21 @@ class TreeEngine:
         return np.subtract(X, self.centre, out=out, dtype=np.float64, casting="unsafe")
 
     def n_passes(self, n_rows: int) -> int:
-        """Return the number of passes over the sample of a table of `n_rows` rows."""
         n = self._sample_rows(n_rows)
         return int(self.parameters["passes"] or min(max(-(-250_000 // n), 1), 5))
 
     def n_restarts(self, n_rows: int) -> int:
-        """Return the number of trees for a table of `n_rows` rows."""
-        # Enough trees to learn from four million rows together, but 5 to 60.
+        # Enough trees to learn from four million rows in total, but 5 to 60.
         wanted = 4_000_000 // (self._sample_rows(n_rows) * self.n_passes(n_rows))
         return int(self.parameters["n_init"] or min(max(wanted, 5), 60))
 
     def grow(
-        self,
-        restart: int,
-        n_rows: int,
-        blocks: Blocks,
-        checkpoint: Checkpoint = NO_CHECKPOINT,
+        self, restart: int, n_rows: int, blocks: Blocks, checkpoint: Checkpoint = NO_CHECKPOINT
     ) -> GrowingTree:
-        """Learn a tree, then count its rows in a last pass in the order of keys.
+        """Learn a tree from the sample, then count the sample's rows in a last pass.
 
-        ``blocks(epoch, ranges, first)`` returns the centred rows of a pass, from range number
-        `first` on. Every pass of every restart has its own order of ranges, and of rows in a range.
+        Each learning pass of each restart has its own order of ranges, and of rows in a range. The
+        last pass is in the order of keys.
         """
         ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
         stream = checkpoint.last(self._restored) or Stream(Position(restart * passes))
@@ -175,7 +165,7 @@ class TreeEngine:
         return stream.tree
 
     def grow_all(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> list[GrowingTree]:
-        """Set the scale, and learn all trees from centred rows (n, d) in the order of keys (n,)."""
+        """Set the scale, and learn all trees from centred rows (n, d) with ascending keys (n,)."""
         blocks = partial(sampling.memory_blocks, rows, keys, self.seed)
         self.set_scale(self.deviations(n_rows, blocks) if self.needs_deviations else None)
         restarts = range(self.n_restarts(n_rows))
@@ -185,7 +175,7 @@ class TreeEngine:
         return GrowingTree.start(self.parameters["depth"], n_features)
 
     def learn(self, tree: GrowingTree, Z: np.ndarray) -> None:
-        """Update a tree with centred rows Z (n, d) float32, in their order."""
+        """Update a tree with scaled rows Z (n, d) float32, in their order."""
         given = self.parameters
         most = given["max_effective_samples"] or 2**62
         names = ("alpha", "penalty", "bandwidth")
@@ -193,7 +183,7 @@ class TreeEngine:
         tree.learn(Z, alpha, penalty, bandwidth, int(most), float(given["clip"]) or np.inf)
 
     def choose(self, trees: Sequence[GrowingTree]) -> None:
-        """Prune the trees; choose the tree whose clusters of the pilot agree most with others."""
+        """Prune the trees, and choose the one whose clusters agree most with all others."""
         given = self.parameters
         grown = [tree.with_rows(given["growth"]) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
@@ -222,7 +212,7 @@ class TreeEngine:
         return self.rule_of(self.n_clusters)
 
     def rule_of(self, n_clusters: int) -> TreeRule:
-        """Return the rule of the tree cut into `n_clusters` clusters, or into all leaves."""
+        """Return the rule of the tree cut into `n_clusters` clusters, or all leaves if fewer."""
         tree = self.cluster_tree
         return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
@@ -240,7 +230,7 @@ class TreeEngine:
         }
 
     def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
-        """Return the stream with this `state`; raise `DataError` if it is damaged."""
+        """Return the stream from its `state`; raise DataError if that is damaged."""
         forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MAX_STATE_COUNT)}, facts, {})
         check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
@@ -257,16 +247,15 @@ class TreeEngine:
         return min(n_rows, int(wanted))
 
     def _valleys(self, cut: Cut) -> np.ndarray:
-        """Return the z (k - 1,) of every split of a cut, by importance."""
+        """Return the z (k - 1,) of a cut's splits, the most important first."""
         return np.array([valley(positions)[0] for *_, positions in cut.projections(self.pilot)])
 
     def _agreeing_cuts(self, cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
-        If the mean index of `cuts` is below `LEAST_AGREEMENT`, the number of clusters is lowered
-        until it is not. `cuts` are returned if no number has the minimum index, or if the mean
-        mutual information of the restarts is at least `MIN_SHARED_INFORMATION`. Many small clusters
-        lower the index more than the information, which fewer clusters would lose.
+        If the mean index is below `LEAST_AGREEMENT`, the number of clusters is lowered until it is
+        not. `cuts` do not change if no number has the minimum index, or if the restarts share
+        enough information. Many small clusters lower the index more than the information.
         """
         labels = [cut.label(self.pilot)[0] for cut in cuts]
         alike = rand_indices(labels)
@@ -292,7 +281,7 @@ class TreeEngine:
         return cuts, alike
 
     def _unscaled(self, cut: Cut) -> Cut:
-        """Return the cut with hyperplanes in the units of the columns, for centred rows."""
+        """Return the cut with hyperplanes for centred rows that are not scaled."""
         if self.scale is None:
             return cut
         tree = cut.tree
@@ -326,10 +315,10 @@ class TreeEngine:
 
 
 class TreeStream:
-    """One tree, and the sample of the stream on which clusters are chosen.
+    """A tree that learns from a stream, and the stream's rows for the choice of clusters.
 
-    Each block of rows is counted once, right after the tree has learned from it. `pilot` (m, d)
-    float32 are scaled rows: the latest rows if old rows are forgotten, else a sample of the stream.
+    Each block is counted right after the tree has learned from it. `pilot` (m, d) float32 are
+    scaled rows: the latest rows if old rows are forgotten, else a sample of the stream.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):
@@ -356,26 +345,21 @@ class TreeStream:
             self.pilot = np.concatenate([self.pilot, Z])[-min(most, PILOT_ROWS) :]
 
     def choose(self) -> None:
-        """Choose the clusters of the present tree."""
         self.engine.pilot, self.engine.notes = self.pilot, []
         self.engine.choose([self.growing])
 
 
 def share_alike(alike: np.ndarray) -> float:
-    """Return the share of labellings that agree with a given labelling, itself not counted.
+    """Return the share of the other labellings that agree with a labelling; NaN without others.
 
-    `alike` (m,) are the adjusted Rand indices of the given labelling with all m labellings.
-    NaN if there are no others.
+    `alike` (m,) are its adjusted Rand indices with all m labellings, including itself.
     """
     m = len(alike)
     return float((np.count_nonzero(alike > SAME_ANSWER) - 1) / (m - 1)) if m > 1 else float("nan")
 
 
 def mean_shared_information(labels: Sequence[np.ndarray]) -> float:
-    """Return the mean mutual information of all pairs of labellings (n,); 1 for one labelling.
-
-    It is normalised by the geometric mean of the entropies.
-    """
+    """Return the mean normalised mutual information of all pairs of labellings; 1 for one."""
     from sklearn.metrics import normalized_mutual_info_score  # which takes long to import
 
     shared = [
@@ -386,6 +370,6 @@ def mean_shared_information(labels: Sequence[np.ndarray]) -> float:
 
 
 def _mean_agreement(alike: np.ndarray) -> float:
-    """Return the mean of the indices of different labellings; 1 for one labelling."""
+    """Return the mean index (m, m) of two different labellings; 1 for one labelling."""
     m = len(alike)
     return float((alike.sum() - m) / (m * (m - 1))) if m > 1 else 1.0

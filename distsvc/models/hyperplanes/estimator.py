@@ -1,16 +1,4 @@
-"""iMDH: a divisive tree of minimum-density hyperplanes, learned in streaming passes.
-
-| Hofmeyr (2021) | here |
-|---|---|
-| D, the depth of the model | ``depth`` |
-| C, alpha (in units of sigma), eq. (3) | ``penalty``, ``alpha`` |
-| delta of section 4.2.2; h^(t) | ``bandwidth`` |
-| (v_i, b_i), mu_i, t_i, Algorithm 1 | `distsvc.models.hyperplanes.tree.GrowingTree` |
-| SS(i), P(H), H_K, eq. (22) | `distsvc.models.hyperplanes.tree.ClusterTree` |
-| iMDH, iMDH_k | ``n_clusters=None``, an integer |
-"""
-
-from __future__ import annotations
+"""iMDH: a divisive tree of minimum-density hyperplanes, learned in streaming passes."""
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -19,13 +7,7 @@ from typing import Self
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
-from distsvc.job.parameters import (
-    Elbow,
-    Growth,
-    RandomState,
-    TreeScale,
-    check_parameters,
-)
+from distsvc.job.parameters import Elbow, Growth, RandomState, TreeScale, check_parameters
 from distsvc.models.bases.interface import PublishedSettings, StreamEstimator
 from distsvc.models.bases.passes import ClusterEstimator, Passes, Phases
 from distsvc.models.bases.validation import TableLike, check_rows
@@ -41,28 +23,28 @@ CHOSEN = ("cluster_tree_", "n_clusters_", "valleys_", "clearest_valley_", "agree
 class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     """Clusters are the leaves of a tree of hyperplanes through regions of low density.
 
-    A complete binary tree is learned from a stream of rows: every node moves its hyperplane by
-    stochastic gradient descent towards low density along it. The tree is then pruned by the
-    within-cluster sum of squares, to the elbow of its curve or to a given number of clusters.
+    A complete binary tree is learned from a stream of rows. Each node moves its hyperplane to lower
+    density by stochastic gradient descent. The tree is then pruned by the within-cluster sum of
+    squares, to the elbow of its curve or to a given number of clusters.
 
     Parameters
     ----------
     depth : int, default=8
-        Levels of the tree, 1 to 16. It has 2^(depth - 1) leaves, the maximum number of clusters.
-        (The paper says 256 at depth 8; by its own formula, and in its code, there are 128.)
+        Levels of the tree, D in the paper, 1 to 16. There are at most 2^(depth - 1) clusters.
     n_clusters : int or None, default=None
         Clusters wanted (iMDH_k), or None for the elbow (iMDH). If fewer leaves have rows, there are
         fewer clusters and a warning.
     alpha : float, default=0.5
-        A hyperplane farther than alpha standard deviations of the projections from its node's mean
-        is penalised. The paper has 0.1.
+        Distance of a hyperplane from its node's mean above which it is penalised, in standard
+        deviations sigma of the projections. The paper has 0.1.
     penalty : float, default=10.0
-        C of eq. (3), at most 100. Below about 1 it does not keep hyperplanes near their means.
+        Weight of the penalty, C of eq. (3), at most 100. Below about 1, hyperplanes leave their
+        means.
     bandwidth : float, default=1.0
         Kernel bandwidth at a node's t-th row, in units of sigma (t + 1)^-1/5.
     clip : float, default=5.0
-        b is clipped at clip * alpha * sigma. 0 does not clip, as in the paper. The first steps,
-        with their high rates, can then leave a hyperplane beyond all rows for good.
+        A hyperplane's b is clipped at clip * alpha * sigma. 0 does not clip, as in the paper; the
+        large first steps can then leave a hyperplane beyond all rows for good.
     passes : int or None, default=None
         Passes over the rows, each in another order. None: 1 to 5, enough to learn from 250,000
         rows. The paper has 1.
@@ -72,25 +54,24 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     n_init : int or None, default=None
         Number of trees, each from another order of the rows. The tree with the highest mean
         adjusted Rand index with the others is chosen. None: as many as learn from four million rows
-        together, but 5 to 60. The paper has 1. If ``n_clusters`` is None and the mean index of all
-        pairs of trees is below 0.5, the number of clusters may be lowered from the median elbow
-        until the index is at least 0.5, with a warning.
+        in total, but 5 to 60. The paper has 1. If the trees agree too little, the number of
+        clusters is lowered until they agree, with a warning; only with ``n_clusters=None``.
     growth : {"prune", "forward"}, default="prune"
         Construction of the models H_K. "prune" removes splits from the full tree (section 3).
         "forward" adds them from the root, the best first (a later option of the author's code).
     elbow : {"weighted", "angle"}, default="weighted"
-        Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
+        Rule for the number of clusters. "angle" is eq. (22), "weighted" the author's later rule.
     valley : float, default=3.2
         Minimum z of a valley (`distsvc.models.hyperplanes.tree.valley`). The answer is one cluster
         if ``clearest_valley_``, computed on up to 10,000 rows, is lower. 0 switches the test off,
         as in the paper. Only with ``n_clusters=None``.
     max_samples : int or None, default=1000000
         Approximate maximum number of rows to learn from, drawn at random; at least 100. None for
-        all. Up to the default, it is reduced for wide rows, to 256 MiB.
+        all. Values up to the default are reduced for wide rows, to 256 MiB.
     scale : {"standard", "none"}, default="standard"
         Divide each column by its standard deviation before learning, so that clusters do not depend
-        on units. Attributes and scores stay in the columns' units. The step sizes depend on the
-        unit: with "none" features should have variances of about 1.
+        on units. Attributes and scores stay in the columns' units. With "none", features should
+        have variances of about 1.
     n_jobs : int or None, default=None
         Threads for the trees and for blocks of rows; as in `SupportVectorClustering`.
     verbose : int, default=0
@@ -101,8 +82,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row, 0 the largest (as counted on the rows learned from). Equal to
-        ``predict(X)``.
+        Cluster of every row, 0 the largest among the rows learned from. Equal to ``predict(X)``.
     probabilities_ : ndarray of shape (n,), float32
         Entry of `predict_proba` for the label of every row, 0 to 1.
     outlier_scores_ : ndarray of shape (n,), float64
@@ -113,13 +93,12 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
         are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float
-        Share of the other restarts that give the same answer (adjusted Rand index above 0.8): an
-        estimate of the probability that another sample does. NaN with one restart.
+        Share of the other trees that give the same answer (adjusted Rand index above 0.8). It
+        estimates the probability that another sample does. NaN with one tree.
     valleys_ : ndarray of shape (k - 1,), float64
-        z of every split of the answer, by importance.
+        z of each split in the answer, the most important split first.
     clearest_valley_ : float
-        The largest z of a tree's splits at the elbow, as the median of all trees. It is compared
-        with ``valley``.
+        The largest z of a tree's splits at the elbow; the median of all trees.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
     n_samples_ : int
@@ -129,19 +108,15 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     Notes
     -----
-    The page "Departures from the papers" lists all departures and how to switch each off.
-
-    There are no outliers: a tree of hyperplanes divides all of space.
-
     `published` has the settings of Hofmeyr (2021), section 4: one tree from one pass over all rows
-    without scaling, alpha = 0.1, no clipping, the elbow of eq. (22), and no test for a valley. Give
-    ``n_clusters`` for iMDH_k.
+    without scaling, alpha = 0.1, no clipping, the elbow of eq. (22), and no test for a valley. The
+    page "Departures from the papers" lists all departures and how to switch each off.
 
     `score_samples` is the distance of a row to the nearest hyperplane on its path, in standard
-    deviations of that node's rows along its normal. It is infinite if there is one cluster.
+    deviations of the node's rows along the normal. It is infinite if there is one cluster.
 
     `partial_fit` learns one tree from the rows in their order, in one pass. The first block sets
-    the centre. The counts for pruning are taken as the rows come, under the tree at that time.
+    the centre. Each block is counted for pruning right after the tree has learned from it.
 
     See Also
     --------
@@ -234,7 +209,6 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
             self.__dict__.pop(name, None)
 
     def _publish(self) -> None:
-        """Set the attributes of the engine's choice."""
         engine = self._engine
         self.cluster_tree_, self.n_clusters_ = engine.cluster_tree, engine.n_clusters
         self.agreement_ = engine.agreement

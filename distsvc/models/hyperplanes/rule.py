@@ -1,7 +1,5 @@
 """The rule of a tree of hyperplanes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +19,7 @@ from distsvc.models.rules.rule import Rule, ScoreWords
 class TreeRule(ClusterTree, Rule):
     """Rule that labels a row by its path in a tree cut into `cut_into` clusters.
 
-    The score is the distance to the nearest hyperplane on the row's path, in standard deviations of
-    that node's rows along its normal. Rows are relative to the centre of the fit, float32.
+    The score is the `Cut.label` margin. Rows are float32, relative to the centre of the fit.
     """
 
     form: ClassVar[str] = "imdh"
@@ -70,10 +67,7 @@ class TreeRule(ClusterTree, Rule):
         return super().restored({**facts, "cut_into": facts.get("n_clusters")}, arrays, d)
 
     def check(self) -> None:
-        """Raise DataError if the splits, the curve or the number of clusters is inconsistent.
-
-        The splits must be all nodes with children, parents first.
-        """
+        """Raise DataError unless the splits are all inner nodes, parents first, and sizes agree."""
         inner = np.flatnonzero(self.children[:, 0] >= 0)
         if not np.array_equal(np.sort(self.splits), inner):
             raise DataError("array splits: expected every node with children once, found others")

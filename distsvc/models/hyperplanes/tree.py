@@ -5,13 +5,11 @@ Nodes of the complete tree are numbered by level from 0; node j has the children
 same order, with the paper's numbers.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -19,8 +17,7 @@ from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 MIN_CURVE = 10
-"""Minimum number of points of the curve in which the elbow is searched: the smallest K_max in
-section 3 of Hofmeyr (2021)."""
+"""Smallest K_max in section 3 of Hofmeyr (2021), the points of a curve that has an elbow."""
 
 
 @dataclass
@@ -28,8 +25,8 @@ class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
     `means` to `visits` are the state of `distsvc.kernels.hyperplanes.learn`; node k starts along
-    feature k mod d. `counts`, `sums` and `squares` are the number, the sum and the sum of ||x||^2
-    of the rows that `count` has added to every bottom node.
+    feature k mod d. `counts`, `sums` and `squares` are sums of 1, x and ||x||^2 over the rows that
+    `count` has added to each bottom node.
     """
 
     means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
@@ -42,7 +39,7 @@ class GrowingTree:
     squares: Annotated[np.ndarray, ArrayField("float64", "nodes", least=0.0)]
 
     @classmethod
-    def start(cls, depth: int, d: int) -> GrowingTree:
+    def start(cls, depth: int, d: int) -> Self:
         """Return a tree of 2^depth - 1 nodes that has not learned yet."""
         n = 2**depth - 1
         V = np.zeros((n, d), np.float32)
@@ -63,7 +60,7 @@ class GrowingTree:
         """Learn from the rows of X (n, d) float32, in their order."""
         state = self.means, self.V, self.b, self.variances, self.visits
         n_rows = int(self.visits[0]) + len(X)
-        # At most 8 MiB, and as much for all smaller powers of 2.
+        # At most 8 MiB; the cached smaller powers of 2 add up to as much.
         decays = _decays(min(2 ** n_rows.bit_length(), 2**20))
         learn(X, *state, alpha, penalty, bandwidth, most_visits, clip, decays)
 
@@ -77,20 +74,20 @@ class GrowingTree:
             total *= share
 
     def hyperplanes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return V, the thresholds of V.x and the standard deviations of V.x, never 0."""
+        """Return V, and the thresholds and standard deviations of V.x; 1 in place of 0."""
         offsets = np.einsum("kd,kd->k", self.V, self.means, dtype=np.float64)
         spreads = np.sqrt(self.variances)
         return self.V, self.b + offsets, np.where(spreads > 0.0, spreads, 1.0)
 
     def children(self) -> np.ndarray:
-        """Return the children (nodes, 2) int32 of every node; -1 in the bottom level."""
+        """Return the children (nodes, 2) int32 of all nodes; -1 in the bottom level."""
         children = np.full((len(self.b), 2), -1, np.int32)
         inner = np.arange(len(self.b) // 2)
         children[inner] = np.column_stack([2 * inner + 1, 2 * inner + 2])
         return children
 
-    def with_rows(self, growth: str) -> ClusterTree:
-        """Return the nodes that split the counted rows, and the order of splits.
+    def with_rows(self, growth: str) -> "ClusterTree":
+        """Return the tree of the nodes that split the counted rows; `growth` as in `split_order`.
 
         A node with all its rows on one side is skipped. As in the author's code, sums of squares
         are about the means that the nodes learned, not the means of the counted rows.
@@ -125,7 +122,7 @@ class GrowingTree:
 
 @cache
 def _decays(size: int) -> np.ndarray:
-    """Return the squared factors (size,) by which the bandwidth of a node shrinks, row by row."""
+    """Return the squared factors (size,) by which a node's bandwidth shrinks with each row."""
     decays = np.empty(size)
     bandwidth_decays(decays)
     return decays
@@ -145,9 +142,9 @@ def _reached(root: int, children: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def split_order(
     children: np.ndarray, sums_of_squares: np.ndarray, growth: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the splits (L - 1,) int32 by importance, and the curve (L,) of the sums of squares.
+    """Return the splits (L - 1,) int32 in their order, and the sums of squares (L,).
 
-    The first K - 1 splits are the model of K clusters, H_K, whose sum of squares is curve[K - 1].
+    The first K - 1 splits are the model of K clusters, H_K, which has the K-th sum of squares.
     "prune" (section 3) removes splits from the bottom up, each time the split that adds least to
     the sum of squares. "forward" adds splits from the root down, each time the split that reduces
     the sum most. Ties are broken by node number. The sum may grow with K, since the squares of a
@@ -185,27 +182,25 @@ def split_order(
 class ClusterTree:
     """A learned tree that can be cut into any number of clusters up to its leaves.
 
-    Nodes have the paper's numbers in the complete tree: 1 is the root, and the children of i are
-    2 i and 2 i + 1. Nodes with all their rows on one side are left out. A row x goes to the first
-    child if V.x < threshold. Sums of squares are about the means that nodes learned.
+    A row x goes to a node's first child if V.x < threshold.
     """
 
-    numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]
+    numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]  # the paper's, 1 is the root
     V: Annotated[np.ndarray, ArrayField("float32", "m d")]  # unit normals
     thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
-    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]  # deviations of V.x
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]  # deviation of V.x
     b: Annotated[np.ndarray, ArrayField("float64", "m")]  # thresholds relative to the nodes' means
-    counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]  # rows
-    sums_of_squares: Annotated[np.ndarray, ArrayField("float64", "m")]
-    children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]  # places here, -1 in leaves
-    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]  # by importance
-    curve: Annotated[np.ndarray, ArrayField("float64", "L")]  # sum of squares by clusters, from 1
+    counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]  # numbers of rows
+    sums_of_squares: Annotated[np.ndarray, ArrayField("float64", "m")]  # about learned means
+    children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]  # indices, -1 in leaves
+    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]  # of `split_order`
+    curve: Annotated[np.ndarray, ArrayField("float64", "L")]  # of `split_order`
 
     @property
     def n_leaves(self) -> int:
         return len(self.curve)
 
-    def cut(self, n_clusters: int) -> Cut:
+    def cut(self, n_clusters: int) -> "Cut":
         """Return the model of `n_clusters` clusters, or of all leaves if these are fewer."""
         inner = self.splits[: max(n_clusters - 1, 0)]
         children = np.full_like(self.children, -1)
@@ -218,15 +213,11 @@ class ClusterTree:
 
 @dataclass(frozen=True)
 class Cut:
-    """A tree cut into clusters.
-
-    `children` (m, 2) int32 are the tree's, but -1 in clusters and everything below. `labels` (m,)
-    int32 are the clusters of nodes, 0 the largest, -1 in nodes that are no cluster.
-    """
+    """A tree cut into clusters."""
 
     tree: ClusterTree
-    children: np.ndarray
-    labels: np.ndarray
+    children: np.ndarray  # (m, 2) int32: the tree's, but -1 in clusters and below them
+    labels: np.ndarray  # (m,) int32: each node's cluster, 0 the largest; -1 in other nodes
 
     @property
     def n_clusters(self) -> int:
@@ -243,10 +234,10 @@ class Cut:
         return self.labels[ends], margins
 
     def projections(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield the node of every split, its row numbers in X (n, d) float32, and their positions.
+        """Yield each split's node, the numbers of its rows in X (n, d) float32, and positions.
 
-        Positions are V.x - threshold, float64, below 0 for the first child. Splits come by
-        importance, parents before children.
+        Positions are V.x - threshold, float64, below 0 for the first child. Splits come in the
+        tree's order, so that parents precede children.
         """
         places = {0: np.arange(len(X))}
         for node in map(int, self.tree.splits[: self.n_clusters - 1]):
@@ -262,10 +253,10 @@ class Cut:
 def valley(positions: np.ndarray) -> tuple[float, float]:
     """Return the significance z of a valley of the density at 0, and its relative height.
 
-    `positions` (n,) of a node's rows are relative to its hyperplane. Rows are counted in windows of
-    half-width h = 1.06 s n^-1/5, with s their standard deviation: n_0 rows about 0, and n_1 the
-    lower of the two maxima up to 4 s away on either side. z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is
-    of the order of a standard normal variable if the densities are equal. The height is n_0 / n_1.
+    `positions` (n,) of a node's rows are relative to its hyperplane; s is their standard deviation.
+    Rows are counted in windows of half-width 1.06 s n^-1/5. n_0 is the count about 0, and n_1 the
+    lower of the highest counts on the two sides, up to 4 s away. The height is n_0 / n_1.
+    z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is about standard normal if the densities are equal.
     """
     n = len(positions)
     if n < 10 or np.ptp(positions) == 0.0:
@@ -286,11 +277,11 @@ def valley(positions: np.ndarray) -> tuple[float, float]:
 def elbow(curve: np.ndarray, rule: str) -> int:
     """Return the number of clusters at the elbow of a curve of sums of squares.
 
-    Section 3, eq. (22): K is chosen on the first K_max points of the curve for 30 values of K_max
-    from 10 to all. The most frequent K is the answer, and of equally frequent ones the smallest.
+    As in section 3, K is chosen on the first K_max points of the curve for 30 values of K_max, from
+    10 to all. The most frequent K is returned, the smallest if several are equally frequent.
     "angle" is eq. (22), which never yields K = 1 or K = K_max. "weighted" is the rule of the
-    author's code since 2022: the angle between the two segments times the squares of the triangle's
-    sides.
+    author's code since 2022: it multiplies the angle by the sum of squares of the sides of the
+    triangle, whose corners are the elbow and the ends of the curve.
     """
     n = len(curve)
     if n <= MIN_CURVE:
@@ -300,7 +291,6 @@ def elbow(curve: np.ndarray, rule: str) -> int:
 
 
 def _elbow(curve: np.ndarray, rule: str) -> int:
-    """Return the elbow K of one curve."""
     height = curve.max() - curve.min()
     if len(curve) < 3 or height <= 0.0:
         return int(np.argmin(curve)) + 1
