@@ -1,18 +1,4 @@
-"""BICO: k-means of a stream by a coreset, which is a tree of clustering features.
-
-Fichtenberger, Gille, Schmidt, Schwiegelshohn and Sohler, "BICO: BIRCH meets coresets for k-means
-clustering", 2013.
-
-| the paper's | here |
-|---|---|
-| CF = (n, LS, SS) | ``weights``, ``means``, ``sums`` of `distsvc.kernels.baselines` |
-| reference point of a CF | ``references`` |
-| m, the size of the coreset | ``size`` |
-| T, the threshold | ``threshold`` |
-| R_l, the radius of level l | T / 2^(3 + l), squared |
-"""
-
-from __future__ import annotations
+"""BICO: k-means of a stream by a coreset, which is a tree of clustering features."""
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -34,10 +20,10 @@ POINTS_A_CLUSTER = 200
 
 
 class CoresetTree:
-    """The clustering features of the rows so far, in the arrays of the kernels."""
+    """The clustering features of the rows so far, as arrays of `distsvc.kernels.baselines`."""
 
     def __init__(self, size: int, n_features: int):
-        slots = size + 1  # one more than `size`: once it is used, the tree is too full
+        slots = size + 1  # once the last slot is used, the tree is too large
         self.references = np.zeros((slots, n_features))
         self.means = np.zeros((slots, n_features))
         self.weights = np.zeros(slots)
@@ -53,7 +39,6 @@ class CoresetTree:
         return np.flatnonzero(self.weights)
 
     def insert(self, X: np.ndarray) -> None:
-        """Add rows X (n, d), in their order."""
         X = np.ascontiguousarray(X, np.float64)
         nodes = (
             self.references, self.means, self.weights, self.sums,
@@ -67,15 +52,12 @@ class CoresetTree:
                 rebuild(self.threshold, *nodes)
 
     def _raise_threshold(self) -> None:
-        """Double the threshold, or set it to 16 times the least squared distance if it is 0.
-
-        With a threshold of 0, only equal rows share a feature.
-        """
+        """Double the threshold; if it is 0, set it to 16 times the smallest squared distance."""
         if self.threshold > 0.0:
             self.threshold *= 2.0
         else:
             least = cKDTree(self.references).query(self.references, k=2)[0][:, 1].min()
-            # Slightly above 16, so that rounding does not keep the two nearest rows apart.
+            # The factor is slightly above 16, so that the two nearest rows merge despite rounding.
             first = 16.0 * (1.0 + 1e-9) * float(least) ** 2
             self.threshold = max(first, float(np.finfo(float).tiny))
         if not np.isfinite(self.threshold):
@@ -86,9 +68,9 @@ class CoresetTree:
 class BICO(StreamBaseline, CentreBaseline):
     """k-means of a stream, by a small weighted summary of its rows.
 
-    Rows are added one by one to a tree of at most `size` clustering features. Weighted k-means then
-    clusters the means of the features. If `size` is large, the result is nearly as good as k-means
-    on all rows, whatever their order. Memory is O(size d).
+    Rows are added one by one to a tree of at most `size` clustering features (m in the paper).
+    Weighted k-means then clusters the means of the features. If `size` is large, the result is
+    nearly as good as k-means on all rows, whatever their order. Memory is O(size d).
 
     Parameters
     ----------
@@ -98,18 +80,18 @@ class BICO(StreamBaseline, CentreBaseline):
         Maximum number of clustering features. None: 200 ``n_clusters``, the authors' advice, but at
         most a million.
     n_init : int, default=10
-        Restarts of k-means on the coreset, by k-means++. The one with the lowest cost is used.
+        Restarts of k-means on the coreset, by k-means++. The restart with the lowest cost is used.
     n_jobs : int or None, default=None
         Threads for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
-        Seed of the order in which `fit` takes the rows, and of the restarts of k-means.
-        `partial_fit` takes the rows in their order.
+        Seed of the restarts, and of the order in which `fit` takes the rows. `partial_fit` takes
+        them in their own order.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row of `fit`: the nearest centre. Clusters are numbered by their weight
-        in the coreset, 0 the largest.
+        Cluster of every row of `fit`: the nearest centre. Clusters are numbered by their number of
+        rows in the coreset, 0 the largest.
     probabilities_, outlier_scores_
         As in `KMeans`.
     cluster_centers_ : ndarray of shape (k, d), float64
@@ -121,16 +103,15 @@ class BICO(StreamBaseline, CentreBaseline):
     coreset_sums_ : ndarray of shape (m,), float64
         Sum of squared distances of each feature's rows from their mean.
     inertia_ : float
-        Weighted cost of the centres on the coreset plus the sum of ``coreset_sums_``: the sum of
-        squared distances of all rows to the centre of their feature. It is an upper bound of the
-        k-means cost on all rows.
+        The sum of squared distances of all rows to the centre of their feature. It is an upper
+        bound of the k-means cost on all rows.
     n_seen_ : int
         Rows so far.
 
     Notes
     -----
-    The page "Departures from the papers" lists the departures. The threshold is 0 until more than
-    `size` distinct rows have come, so that equal rows share a feature from the start.
+    The page "Departures from the papers" lists the departures. Until more than `size` distinct rows
+    have come, only equal rows share a feature.
 
     See Also
     --------
@@ -170,27 +151,22 @@ class BICO(StreamBaseline, CentreBaseline):
 
     @property
     def coreset_points_(self) -> np.ndarray:
-        """The means (m, d) of the clustering features."""
         return self.tree_.means[self.tree_.used]
 
     @property
     def coreset_weights_(self) -> np.ndarray:
-        """The number of rows (m,) of every clustering feature."""
         return self.tree_.weights[self.tree_.used]
 
     @property
     def coreset_sums_(self) -> np.ndarray:
-        """The sums of squares (m,) of the features' rows about their means."""
         return self.tree_.sums[self.tree_.used]
 
     @property
     def cluster_centers_(self) -> np.ndarray:  # type: ignore[override]
-        """The centres (k, d) of the clusters."""
         return self._solve()[0]
 
     @property
     def inertia_(self) -> float:
-        """The cost of the centres, with the sums of squares within the features."""
         return self._solve()[1]
 
     def _groups(self, k: int) -> np.ndarray:
@@ -210,7 +186,7 @@ class BICO(StreamBaseline, CentreBaseline):
         self.n_seen_ += len(X)
 
     def _solve(self) -> tuple[np.ndarray, float]:
-        """Return the centres and their cost, cached until the next rows come."""
+        """Return the centres and `inertia_`, cached until the next rows come."""
         if not hasattr(self, "solution_"):
             points, weights = self.coreset_points_, self.coreset_weights_
             k = min(int(self.n_clusters), len(points))

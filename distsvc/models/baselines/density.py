@@ -1,12 +1,10 @@
 """A kernel density estimate of projections on a grid, and its minima."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.signal import fftconvolve
 
 GRID_MARGIN = 3.0
-"""Width of the grid beyond the outermost projections, in bandwidths."""
+"""Extension of the grid beyond the outermost projections, in bandwidths."""
 
 MOST_GRID = 2**17
 
@@ -19,12 +17,12 @@ def normal_bandwidth(positions: np.ndarray, factor: float) -> float:
 def binned_density(
     positions: np.ndarray, bandwidth: float, grid_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a grid (g,) and the Gaussian kernel density estimate (g,) of positions (n,) on it.
+    """Return a grid (g,), and on it the Gaussian kernel density estimate (g,) of positions (n,).
 
-    Every position is divided between the two nearest points of the grid, and the counts are
-    convolved with the kernel by a Fourier transform: O(n + g log g). The density integrates to 1.
-    g is `grid_size`, doubled until four steps fit into a bandwidth, but at most `MOST_GRID`. A
-    bandwidth of less than one step is raised to one step.
+    Each position is divided between the two nearest points of the grid. The counts are convolved
+    with the kernel by a Fourier transform, in O(n + g log g). The density integrates to 1. g is
+    `grid_size`, doubled until four steps fit into a bandwidth, but at most `MOST_GRID`. A bandwidth
+    below one step becomes one step.
     """
     extent = float(positions.max()) - float(positions.min())
     bandwidth = max(bandwidth, extent / (MOST_GRID - 1 - 2.0 * GRID_MARGIN))
@@ -51,11 +49,11 @@ def binned_density(
 def lowest_minimum(
     positions: np.ndarray, bandwidth: float, grid_size: int, fewest: int
 ) -> tuple[float, float] | None:
-    """Return place and density of the lowest interior minimum of the density of positions (n,).
+    """Return the place of the lowest inner minimum of a density, and the density there, if any.
 
-    At least `fewest` positions must lie on each side: at or below the place, and above it. A flat
-    stretch (such as a density of 0) is one minimum, at its middle. Of equally low minima, the
-    longest stretch is returned, then the first. None if there is no minimum.
+    At least `fewest` positions (n,) must lie at or below the place, and as many above it. A flat
+    stretch, such as a density of 0, is one minimum at its middle. Among equally low minima, the
+    longest stretch is returned, or the first of the longest.
     """
     grid, density = binned_density(positions, bandwidth, grid_size)
     starts = np.flatnonzero(np.r_[True, np.diff(density) != 0.0])

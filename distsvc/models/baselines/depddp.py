@@ -1,17 +1,8 @@
 """dePDDP: a divisive tree that cuts each cluster's first principal component at a density minimum.
 
-Tasoulis, Tasoulis and Plagianakos, "Enhancing principal direction divisive clustering", 2010.
-
-| the paper's | here |
-|---|---|
-| p, a node's rows projected on their first principal component | `positions_along` |
-| f_hat(x; h), the kernel density estimate of the projections | `density.binned_density` |
-| h | ``bandwidth``, in units of the projections' standard deviation times N^-1/5 |
-| x*, the lowest local minimum of f_hat | `density.lowest_minimum` |
-| the node with the lowest f_hat(x*) is split next | ``densities_`` |
+The symbols of Tasoulis, Tasoulis and Plagianakos (2010): p are a node's `positions_along` its first
+principal component, f_hat(x; h) is `density.binned_density`, and x* `density.lowest_minimum`.
 """
-
-from __future__ import annotations
 
 import heapq
 import warnings
@@ -38,8 +29,8 @@ class DePDDP(TreeBaseline):
     """Clusters are the leaves of a tree of cuts at density minima along principal components.
 
     A node's rows are projected on their first principal component. If a kernel density estimate of
-    the projections has minima, the node is split at the lowest one. Otherwise it is a cluster. The
-    node whose minimum has the lowest density is split first. Features should have variances of
+    the projections has minima, the node is split at the lowest minimum. Otherwise it is a cluster.
+    The node whose minimum has the lowest density is split first. Features should have variances of
     about 1. The result does not depend on a seed.
 
     Parameters
@@ -48,17 +39,16 @@ class DePDDP(TreeBaseline):
         Maximum number of clusters. None: split until no node has a minimum. `fit` warns if minima
         run out before.
     bandwidth : float, default=1.06
-        Standard deviation of the kernel in units of s N^-1/5, with N the number of the node's rows
-        and s the standard deviation of their projections. 1.06 is Silverman's, optimal for normal
-        rows.
+        Standard deviation of the kernel in units of s N^-1/5, for a node of N rows whose
+        projections have the standard deviation s. 1.06 is Silverman's, optimal for normal rows.
     trim : float, default=0.01
         Minimum share of the node's rows on each side of a split, 0 to 0.5. It keeps a few outliers
         from becoming a cluster.
     min_samples : int, default=5
         Minimum number of rows on each side of a split.
     grid_size : int, default=512
-        Points of the grid on which the density is computed, at least 16. Doubled for a node until
-        four steps fit into its bandwidth.
+        Points of the grid on which the density is computed, at least 16. It is doubled for a node
+        until four steps fit into the node's bandwidth.
     n_jobs : int or None, default=None
         Threads for blocks of rows; as in `SupportVectorClustering`.
 
@@ -72,6 +62,7 @@ class DePDDP(TreeBaseline):
         Minus the distance of every row to the nearest hyperplane on its path: high near another
         cluster. No row counts as outside, however far it is from all others.
     n_clusters_ : int
+        Number of clusters.
     directions_ : ndarray of shape (n_nodes, d), float32
         A node's first principal component, of unit length, its largest entry positive. 0 in a leaf.
     thresholds_ : ndarray of shape (n_nodes,), float64
@@ -80,7 +71,8 @@ class DePDDP(TreeBaseline):
         Numbers of the children, -1 in a leaf. Node 0 is the root; nodes are numbered as they were
         added.
     densities_ : ndarray of shape (n_nodes,), float64
-        The node's density, which integrates to 1, at its lowest minimum; infinity without one.
+        The node's density at its lowest minimum; infinity without a minimum. A density integrates
+        to 1.
     counts_ : ndarray of shape (n_nodes,), int64
         Rows of every node.
     centre_ : ndarray of shape (d,), float64
@@ -88,13 +80,10 @@ class DePDDP(TreeBaseline):
 
     Notes
     -----
-    The density is computed on a grid by a Fourier transform, in O(n) instead of O(n^2). ``trim``
-    and ``min_samples`` are ours. The paper splits at every minimum, as ``trim=0`` and
-    ``min_samples=1`` do. The page "Departures from the papers" says where the defaults come from.
-
-    If several principal components have almost the same variance, the first is arbitrary, and so
-    is the tree. Memory: a copy of X in float32 and d^2 float64; time: O(n d^2) for every level of
-    the tree.
+    The paper splits at every minimum, as ``trim=0`` and ``min_samples=1`` do. The page "Departures
+    from the papers" says where the defaults come from. If several principal components have almost
+    the same variance, the first is arbitrary, and so is the tree. Memory is a copy of X in float32
+    and d^2 float64; time is O(n d^2) for each level of the tree.
 
     See Also
     --------
@@ -150,27 +139,25 @@ class DePDDP(TreeBaseline):
 
 
 class Growth:
-    """A tree that grows on rows Z (n, d) float32, with the parameters of a `DePDDP`."""
+    """A tree that grows on centred rows Z (n, d) float32."""
 
     def __init__(self, Z: np.ndarray, parameters: DePDDP):
         self.Z, self.parameters = Z, parameters
         self.members: dict[int, np.ndarray] = {}  # row numbers of every leaf, ascending
-        # Of every node; the direction is 0 in a leaf.
+        # Values of every node; the direction is 0 in a leaf, and the spread 1.
         self.directions: list[np.ndarray] = []
         self.thresholds: list[float] = []
         self.children: list[tuple[int, int]] = []
         self.counts: list[int] = []  # rows
         self.densities: list[float] = []  # at the lowest minimum; infinity without one
-        self.spreads: list[float] = []  # standard deviation of the projections; 1 in a leaf
-        self.heap: list[tuple[float, int]] = []  # densities and leaves that can be split
-        # Direction, threshold and projections of these leaves.
-        self.candidates: dict[int, tuple[np.ndarray, float, np.ndarray]] = {}
+        self.spreads: list[float] = []  # standard deviation of the projections
+        # Leaves that can be split: density, node, direction, threshold and projections.
+        self.heap: list[tuple[float, int, np.ndarray, float, np.ndarray]] = []
         self._add(np.arange(len(Z)))
 
     def split_next(self) -> None:
         """Split the leaf with the lowest density."""
-        node = heapq.heappop(self.heap)[1]
-        direction, threshold, positions = self.candidates.pop(node)
+        _, node, direction, threshold, positions = heapq.heappop(self.heap)
         rows, below = self.members.pop(node), positions <= threshold
         self.spreads[node] = spread(positions)
         self.directions[node], self.thresholds[node] = direction, threshold
@@ -199,14 +186,14 @@ class Growth:
         lowest = lowest_minimum(positions, width, given.grid_size, fewest)
         if lowest is not None:
             threshold, self.densities[node] = lowest
-            self.candidates[node] = direction, threshold, positions
-            heapq.heappush(self.heap, (self.densities[node], node))
+            leaf = self.densities[node], node, direction, threshold, positions
+            heapq.heappush(self.heap, leaf)
 
 
 def first_component(rows: np.ndarray) -> np.ndarray | None:
-    """Return the first principal component (d,) float32 of rows (n, d), None if all are equal.
+    """Return the first principal component (d,) float32 of rows (n, d); None if rows are equal.
 
-    It has unit length, and its largest entry is positive.
+    The component has unit length, and its largest entry is positive.
     """
     n, d = rows.shape
     mean = rows.mean(axis=0, dtype=np.float64)
@@ -230,6 +217,5 @@ def first_component(rows: np.ndarray) -> np.ndarray | None:
 
 
 def _leading(matrix: np.ndarray) -> np.ndarray:
-    """Return the eigenvector of the largest eigenvalue of a symmetric matrix."""
     last = len(matrix) - 1
     return eigh(matrix, subset_by_index=[last, last])[1][:, 0]

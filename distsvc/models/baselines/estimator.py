@@ -1,7 +1,5 @@
 """Base classes of the baselines."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Self
 
@@ -28,11 +26,8 @@ class Baseline(ClusterMixin, DescribesRows):
     algorithm: str
     labels_: np.ndarray
     _min_rows: int = 1
-    """Minimum number of rows of a `fit`."""
-    _keeps_rows: bool = True
-    """Whether `fit` stores its rows for `probabilities_` and `outlier_scores_`."""
-    _in_order: bool = False
-    """Whether rows come in the order of their keys, as in a job."""
+    _keeps_rows: bool = True  # whether `fit` stores its rows for lazy attributes
+    _in_order: bool = False  # whether rows come in the order of their keys, as in a job
 
     @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
@@ -71,25 +66,22 @@ class Baseline(ClusterMixin, DescribesRows):
         return hasattr(self, "labels_") or hasattr(self, "tree_")
 
     def _fit_rows(self, X: np.ndarray) -> None:
-        """Fit rows X (n, d); the parameters are in range."""
         raise NotImplementedError
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
-        """Return the cluster (n,) int32 of rows X (n, d)."""
         X = np.ascontiguousarray(X, np.float64)
         return map_blocks(self._rule().labels, X, self.n_jobs)
 
     def _order(self, n_rows: int, seed: int) -> np.ndarray:
-        """Return the order (n,) in which rows are learned: by their keys, as in a job."""
+        """Return the order (n,) in which rows are learned: by their keys."""
         rows = np.arange(n_rows)
         return rows if self._in_order else np.argsort(row_keys(seed, rows))
 
     def _groups(self, k: int) -> np.ndarray:
-        """Return the group, 0 to k - 1, of every cluster, (n_clusters,) int64."""
+        """Return the group (n_clusters,) int64 of each cluster, 0 to k - 1, for `cut`."""
         raise NotImplementedError
 
     def _hold_rows(self, X: np.ndarray) -> None:
-        """Store a copy of the rows X (n, d) of `fit` for the attributes that describe them."""
         if self._keeps_rows:
             self._hold(np.array(X, np.float64, order="C"))
 
@@ -97,7 +89,6 @@ class Baseline(ClusterMixin, DescribesRows):
         return Values(self._rule(), np.zeros(self.n_features_in_), column)
 
     def _rule(self) -> Rule:
-        """Return the rule of the fit, which numbers clusters as in `labels_`."""
         raise NotImplementedError
 
 
@@ -116,7 +107,7 @@ class CentreBaseline(Baseline):
         self._fit_centres(X, X[self._order(len(X), seed)], seed)
 
     def _fit_centres(self, X: np.ndarray, shuffled: np.ndarray, seed: int) -> None:
-        """Fit centres to `shuffled` rows (n, d), float64, and label the same rows X (n, d)."""
+        """Fit centres to `shuffled` rows (n, d) float64, and label the rows in X's order."""
         raise NotImplementedError
 
     def _rule(self) -> Centres:
@@ -137,11 +128,10 @@ class StreamBaseline(StreamEstimator, Baseline):
         return self
 
     def _begin(self, X: np.ndarray) -> None:
-        """Set the state before any row is learned; X (n, d) is the first block."""
+        """Set the state before the first block X (n, d) is learned."""
         raise NotImplementedError
 
     def _add(self, X: np.ndarray) -> None:
-        """Learn from the next rows X (n, d)."""
         raise NotImplementedError
 
 
@@ -157,7 +147,7 @@ class TreeBaseline(Baseline):
     _spreads: np.ndarray
 
     def _take_tree(self, nodes: Nodes, counts: np.ndarray, spreads: np.ndarray) -> None:
-        """Set the attributes of the tree; leaves are numbered by descending `counts` (n_nodes,)."""
+        """Set the tree's attributes; leaves are numbered by `counts` (n_nodes,), largest first."""
         self.directions_, self.thresholds_, self.children_ = nodes
         self.clusters_, self._spreads = leaves_by_size(self.children_, counts), spreads
         self.n_clusters_ = int(self.clusters_.max()) + 1

@@ -1,16 +1,4 @@
-"""Fuzzy c-means by alternating optimisation.
-
-Bezdek, "Pattern recognition with fuzzy objective function algorithms", 1981.
-
-| the book's | here |
-|---|---|
-| c, m | ``n_clusters``, ``m`` |
-| u_ik, the membership of row k in cluster i | ``memberships_[k, i]`` |
-| v_i | ``cluster_centers_[i]`` |
-| J_m(U, v), the sum of u_ik^m times the squared distance of x_k and v_i | ``objective_`` |
-"""
-
-from __future__ import annotations
+"""Fuzzy c-means (Bezdek 1981) by alternating optimisation."""
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -30,7 +18,7 @@ from distsvc.models.rows.threads import map_blocks, map_threads
 
 
 class Alternation(NamedTuple):
-    """Result of the iterations from one start."""
+    """Result of one start."""
 
     centres: np.ndarray
     objectives: np.ndarray
@@ -41,7 +29,7 @@ class Alternation(NamedTuple):
 class FuzzyCMeans(CentreBaseline):
     """k-means in which a row belongs to every cluster to some degree.
 
-    The best memberships for the centres and the best centres for the memberships are computed in
+    The best memberships u for the centres and the best centres for the memberships are computed in
     turns. Neither step raises the objective, the sum of u^m times squared distance.
 
     Parameters
@@ -49,14 +37,15 @@ class FuzzyCMeans(CentreBaseline):
     n_clusters : int, default=8
         Clusters wanted.
     m : float, default=2.0
-        The fuzzifier, above 1. Near 1 memberships are 0 or 1, as in k-means. For large m they all
+        The fuzzifier, above 1. Near 1, memberships are 0 or 1, as in k-means. For large m, all
         approach 1 / k, and all centres may end at the mean.
     tol : float, default=0.0001
         Iterations end when no membership has changed by more than this.
     max_iter : int, default=300
         Maximum number of iterations. `fit` warns if it is reached.
     n_init : int, default=3
-        Number of starts, from rows drawn by k-means++. The run with the lowest objective is used.
+        Number of starts, from rows drawn by k-means++. The start with the lowest final objective is
+        used.
     n_jobs : int or None, default=None
         Threads for the starts and for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
@@ -71,18 +60,13 @@ class FuzzyCMeans(CentreBaseline):
     outlier_scores_ : ndarray of shape (n,), float64
         As in `KMeans`.
     memberships_ : ndarray of shape (n, k), float64
-        The memberships of every row. They add up to 1.
+        The memberships of every row, which add up to 1. A row at a centre belongs to it alone.
     cluster_centers_ : ndarray of shape (k, d), float64
     objective_ : float
         The objective of ``memberships_`` and ``cluster_centers_``.
     objectives_ : ndarray of shape (n_iter,), float64
         The objective after every iteration. It never rises, except by rounding.
     n_iter_ : int
-
-    Notes
-    -----
-    A row that coincides with centres belongs to these alone, in equal parts. A centre without
-    memberships does not move.
 
     See Also
     --------
@@ -162,34 +146,26 @@ class FuzzyCMeans(CentreBaseline):
     def _memberships(self, X: np.ndarray) -> np.ndarray:
         centres, m = self.cluster_centers_, float(self.m)
         return map_blocks(
-            lambda block: memberships_of(squared_distances(block, centres), m), X, self.n_jobs
+            lambda block: memberships_of(cdist(block, centres, "sqeuclidean"), m), X, self.n_jobs
         )
 
     def _groups(self, k: int) -> np.ndarray:
         return merged_centres(self.cluster_centers_, self.memberships_.sum(axis=0), k)
 
 
-def squared_distances(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Return the squared distances (n, k) of rows and centres, computed from differences.
-
-    |x|^2 - 2 x.c + |c|^2 would lose the digits of short distances.
-    """
-    return cdist(np.ascontiguousarray(X, np.float64), centres, "sqeuclidean")
-
-
 def alternate(
     X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter: int
 ) -> Alternation:
     """Iterate from centres (k, d) on rows X (n, d), float64."""
-    memberships = memberships_of(squared_distances(X, centres), m)
+    memberships = memberships_of(cdist(X, centres, "sqeuclidean"), m)
     objectives: list[float] = []
     converged = False
     while not converged and len(objectives) < max_iter:
         weights = memberships**m
         total = weights.sum(axis=0)[:, np.newaxis]
-        # The means weighted by u^m minimise J_m.
+        # Means weighted by u^m minimise the objective. A centre without memberships stays.
         centres = np.divide(weights.T @ X, total, out=centres.copy(), where=total > 0.0)
-        squared = squared_distances(X, centres)
+        squared = cdist(X, centres, "sqeuclidean")
         before, memberships = memberships, memberships_of(squared, m)
         objectives.append(float((memberships**m * squared).sum()))
         converged = bool(np.abs(memberships - before).max() <= tol)

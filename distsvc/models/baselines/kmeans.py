@@ -1,7 +1,5 @@
 """k-means, called C-Means in the papers: scikit-learn's, with a rule for jobs."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -17,7 +15,7 @@ from distsvc.models.baselines.rules import Centres
 class KMeans(CentreBaseline):
     """Clusters are the cells around centres with the least sum of squared distances.
 
-    `sklearn.cluster.KMeans` computes the centres. Clusters are numbered by size.
+    `sklearn.cluster.KMeans` computes the centres.
 
     Parameters
     ----------
@@ -26,11 +24,11 @@ class KMeans(CentreBaseline):
     init : {"k-means++", "random"}, default="k-means++"
         Method of drawing the first centres. Hofmeyr (2021) draws them at random.
     n_init : int, default=10
-        Number of starts. The run with the lowest objective is used.
+        Number of starts. The start with the lowest final ``inertia_`` is used.
     max_iter : int, default=300
         Maximum number of iterations of a start.
     tol : float, default=0.0001
-        Iterations end when the centres move by less, relative to the columns' variances.
+        Iterations end when the centres move by less than this, relative to the columns' variances.
     n_jobs : int or None, default=None
         Threads for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
@@ -44,13 +42,13 @@ class KMeans(CentreBaseline):
         Share of each row's own cluster: 1 / r^4 divided by its sum over all clusters, with r the
         distance to a centre.
     outlier_scores_ : ndarray of shape (n,), float64
-        Minus the distance of every row to the nearest hyperplane midway to another centre: high
-        near another cluster. No row counts as outside, however far it is from all others.
+        Minus the distance of every row to the nearest border of its cluster: high near another
+        cluster. No row counts as outside, however far it is from all others.
     cluster_centers_ : ndarray of shape (k, d), float64
     inertia_ : float
         The sum of squared distances to the centres.
     n_iter_ : int
-        Iterations of the run that is used.
+        Iterations of the start that is used.
 
     See Also
     --------

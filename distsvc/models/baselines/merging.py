@@ -1,7 +1,5 @@
 """Merging of a fit's clusters into fewer, for `Baseline.cut`."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.spatial.distance import cdist
 
@@ -11,9 +9,9 @@ from distsvc.models.baselines.split_tree import NO_CHILD
 def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray:
     """Return the group (m,) int64, 0 to k - 1, of each centre (m, d).
 
-    Ward's method: repeatedly merge the groups a and b that raise the sum of squared distances of
-    rows to their means least, by |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. Of equal pairs, the
-    first is merged. `sizes` (m,) are the numbers of rows of the centres, which may be 0.
+    Ward's method: repeatedly merge the groups a and b whose merger raises the sum of squares least,
+    by |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. Ties go to the first pair. `sizes` (m,) are the
+    centres' numbers of rows, which may be 0.
     """
     means, sizes = centres.astype(np.float64), sizes.astype(np.float64)
     groups = np.arange(len(means))
@@ -35,9 +33,9 @@ def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray
 
 
 def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarray:
-    """Join the clusters of a tree into k groups, by its first k - 1 splits; return them (m,) int64.
+    """Return the group (m,) int64, 0 to k - 1, of each cluster in a tree after k - 1 splits.
 
-    `children` (n_nodes, 2) are the nodes of each split, numbered in the order of splits. `clusters`
+    `children` (n_nodes, 2) are numbered in the order of splits, and -1 in leaves. `clusters`
     (n_nodes,) are the clusters of leaves, and -1 in inner nodes.
     """
     splits = np.flatnonzero(children[:, 0] != NO_CHILD)
@@ -51,9 +49,9 @@ def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarr
 
 
 def by_size(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return groups (m,) renumbered by the sizes (m,) of their members, 0 the largest, int32.
+    """Return groups (m,) renumbered by their sums of `sizes` (m,), 0 the largest, as int32.
 
-    Of groups of equal size, the one with the first member comes first.
+    Ties go to the group with the first member.
     """
     rows = np.bincount(groups, weights=sizes)
     first = np.unique(groups, return_index=True)[1]

@@ -1,15 +1,12 @@
-"""Rules of fitted baselines, made of arrays only, so that a job can save and share them.
+"""Rules of fitted baselines, which divide all of space into cells with flat borders.
 
-Both rules divide all of space into cells with flat borders, one or more for each cluster. A row's
-score is its distance to the nearest border of its cell, in the unit of the columns. It is infinite
-if there is only one cell.
+A row's score is its distance to the nearest border of its cell, in the unit of the columns. It is
+infinite if there is only one cell.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -26,12 +23,10 @@ DISTANCE_BLOCK_ROWS = 4096
 
 @dataclass(frozen=True)
 class Centres(Rule):
-    """Rule that labels a row by its nearest centre.
+    """Rule that labels a row by its nearest centre, the first if several are equally near.
 
-    `centres` (k, d) float64 has a row for each cluster, the largest cluster first.
-
-    A cell's borders are the hyperplanes midway to the other centres. If several centres are equally
-    near, the first is used. If two coincide, the score is 0.
+    `centres` (k, d) float64 has a row for each cluster, the largest cluster first. A cell's borders
+    are the hyperplanes midway to the other centres.
     """
 
     form: ClassVar[str] = "centres"
@@ -59,13 +54,8 @@ class Centres(Rule):
     centres: Annotated[np.ndarray, ArrayField("float64", "k d")]
 
     @classmethod
-    def by_size(
-        cls, centres: np.ndarray, X: np.ndarray, weights: np.ndarray | None = None
-    ) -> Centres:
-        """Return the rule of centres (k, d), the largest cluster of rows X (n, d) first.
-
-        The size of a cluster is its number of rows, or the sum of their weights (n,).
-        """
+    def by_size(cls, centres: np.ndarray, X: np.ndarray, weights: np.ndarray | None = None) -> Self:
+        """Return the rule of centres (k, d), ordered by their rows X (n, d), or weights (n,)."""
         sizes = np.bincount(cls(centres).labels(X), weights, len(centres))
         return cls(centres[np.argsort(-sizes, kind="stable")])
 
@@ -78,7 +68,7 @@ class Centres(Rule):
         apart = cdist(self.centres, self.centres)
         for part, squared in self._squared_distances(Z):
             nearest = squared.argmin(axis=1)
-            # A border lies (|x - b|^2 - |x - a|^2) / (2 |a - b|) from x, a being its centre.
+            # The border with a centre b lies (|x - b|^2 - |x - a|^2) / (2 |a - b|) from x, near a.
             beyond = squared - squared.min(axis=1, keepdims=True)
             gaps = 2.0 * apart[nearest]
             borders = np.divide(beyond, gaps, out=np.zeros_like(beyond), where=gaps > 0.0)
@@ -109,8 +99,8 @@ class Centres(Rule):
 def memberships_of(squared: np.ndarray, m: float) -> np.ndarray:
     """Return the memberships (n, k) of fuzzy c-means for squared distances (n, k) to centres.
 
-    u_ik is proportional to (least squared distance / squared distance)^(1 / (m - 1)). The quotient
-    is at most 1, so that the power does not overflow for m near 1.
+    A membership is proportional to (least squared distance / squared distance)^(1 / (m - 1)). The
+    quotient is at most 1, so that the power does not overflow for m near 1.
     """
     least = squared.min(axis=1, keepdims=True)
     nearness = np.divide(least, squared, out=np.ones_like(squared), where=squared > 0.0)
@@ -120,11 +110,7 @@ def memberships_of(squared: np.ndarray, m: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Splits(Rule):
-    """Rule that labels a row by its leaf, for `DePDDP` and `SPDC`.
-
-    `mean` is the estimator's ``centre_``. `clusters` (n_nodes,) int32 is -1 in inner nodes.
-    `spreads` (n_nodes,) float64 are standard deviations of the nodes' rows along their directions.
-    """
+    """Rule that labels a row by its leaf, for `DePDDP` and `SPDC`."""
 
     form: ClassVar[str] = "splits"
     shared: ClassVar[str] = BY_HYPERPLANES
@@ -149,15 +135,15 @@ class Splits(Rule):
     thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
     children: Annotated[np.ndarray, ChildrenField("int64", "m 2")]
     clusters: Annotated[np.ndarray, ClustersField("int32", "m", least=NO_CHILD)]
-    mean: Annotated[np.ndarray, ArrayField("float64", "d")]
-    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]
+    mean: Annotated[np.ndarray, ArrayField("float64", "d")]  # origin of the rows
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]  # along the directions
 
     @property
     def n_clusters(self) -> int:
         return int(self.clusters.max()) + 1
 
     def check(self) -> None:
-        """Raise DataError unless every leaf, and no other node, has its own cluster."""
+        """Raise DataError unless each leaf, and no inner node, has its own cluster."""
         leaves = self.children[:, 0] == NO_CHILD
         if not np.array_equal(self.clusters >= 0, leaves) or self.n_clusters != leaves.sum():
             raise DataError("array clusters: expected a cluster of its own for each leaf")

@@ -1,17 +1,9 @@
 """SPDC-style clustering: dePDDP's tree, grown from a stream.
 
-After Tasoulis, Tasoulis and Plagianakos, "Clustering of high dimensional data streams", 2012, which
-has no public code. According to the iMDH paper the tree grows when there is evidence for a split.
-The window, the test for a minimum and the bounds are ours.
-
-| the papers' | here |
-|---|---|
-| the first principal direction of a node, by CCIPCA (Weng, Zhang and Hwang 2003) | ``leading`` |
-| l, the amnesic parameter | ``amnesia`` |
-| the density of a node's projections | `density.binned_density` of the latest ``window`` of them |
+The paper, Tasoulis, Tasoulis and Plagianakos (2012), has no public code. A node's first principal
+direction is computed by CCIPCA (Weng, Zhang and Hwang 2003). The window, the test of a minimum and
+the bounds are not from the papers.
 """
-
-from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -27,7 +19,7 @@ from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
 
 class StreamState:
-    """The arrays of the kernel, with one entry for every possible node."""
+    """The arrays of `stream_rows`, with one entry for every possible node."""
 
     n_used = 1  # nodes so far
 
@@ -42,7 +34,7 @@ class StreamState:
         self.filled = np.zeros(n_nodes, np.int64)
 
     def nodes(self) -> Nodes:
-        """Return the nodes so far, which later rows do not change."""
+        """Return a copy of the nodes so far."""
         arrays = self.directions, self.thresholds, self.children
         directions, thresholds, children = (array[: self.n_used].copy() for array in arrays)
         return directions, thresholds, children
@@ -52,23 +44,23 @@ class StreamState:
 class SPDC(StreamBaseline, TreeBaseline):
     """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
 
-    Every leaf updates the mean and the first principal component of its rows, row by row. It stores
-    the projections of the latest rows in a window. Whenever the window is full of new rows, their
-    density is estimated. If the density has a clear minimum, the leaf is split there for good, and
-    its two children start empty. Features should have variances of about 1.
+    A leaf updates the mean and the first principal component of its rows, row by row. It collects
+    projections of rows in a window, and estimates their density whenever the window is full. If the
+    density has a clear minimum, the leaf is split there for good, and its two children start empty.
+    Features should have variances of about 1.
 
     Parameters
     ----------
     window : int, default=500
         Number of projections from which a leaf's density is estimated, at least 50. A leaf's first
-        window is not tested, because its direction is still changing.
+        window is not tested, because the leaf's direction is still changing.
     valley : float, default=2.0
         Minimum z of a clear minimum (`distsvc.models.hyperplanes.tree.valley`). A leaf is tested
         many times, so some minimum appears by chance.
     bandwidth : float, default=1.06
-        As in `DePDDP`, with ``window`` for N.
+        Standard deviation of the kernel, as in `DePDDP` for a node of ``window`` rows.
     amnesia : float, default=2.0
-        l of CCIPCA, at least 0: a new row weighs 1 + l times its weight in a plain mean.
+        l of CCIPCA, at least 0: a new row has 1 + l times its weight in a plain mean.
     max_clusters : int, default=128
         Maximum number of leaves. Memory is O(max_clusters (d + window)).
     n_jobs : int or None, default=None
@@ -81,7 +73,7 @@ class SPDC(StreamBaseline, TreeBaseline):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row of `fit`, 0 the largest. Equal to ``predict(X)``.
     n_clusters_ : int
-        Number of leaves. A leaf that was added late in the stream may have no rows.
+        Number of leaves. A leaf from late in the stream may have no rows.
     directions_, thresholds_, children_, probabilities_, outlier_scores_ : ndarrays
         As in `DePDDP`.
     centre_ : ndarray of shape (d,), float64
@@ -89,10 +81,9 @@ class SPDC(StreamBaseline, TreeBaseline):
 
     Notes
     -----
-    The page "Departures from the papers" says where the defaults come from. A projection uses the
-    leaf's mean and direction at that row; both hardly move during a window after the first. Splits
-    are never undone. `fit` takes the rows once, in random order. After `partial_fit`, clusters are
-    numbered by the number of rows that the leaves learned from.
+    The page "Departures from the papers" says where the defaults come from. `fit` takes the rows
+    once, in random order. After `partial_fit`, clusters are numbered by the number of rows that the
+    leaves learned from.
 
     See Also
     --------
@@ -162,7 +153,7 @@ class SPDC(StreamBaseline, TreeBaseline):
                 self._try_split(leaf)
 
     def _try_split(self, leaf: int) -> None:
-        """Empty the full window of a leaf, and split it if its density has a clear minimum."""
+        """Empty a leaf's full window, and split the leaf if the density has a clear minimum."""
         state, window = self.tree_, int(self.window)
         state.filled[leaf] = 0
         if state.n_used == len(state.counts) or state.counts[leaf] <= window:

@@ -1,10 +1,9 @@
 """Trees of hyperplanes as arrays, whose leaves are clusters.
 
 A row x goes from node i to ``children[i, 0]`` if ``directions[i]`` . x is at most
-``thresholds[i]``, else to ``children[i, 1]``. A leaf has the children (-1, -1); the root is 0.
+``thresholds[i]``, else to ``children[i, 1]``. Leaves have the children (-1, -1). Node 0 is the
+root.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 
@@ -19,7 +18,7 @@ Nodes = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
-    """Yield every node with its rows of Z (n, d) float32: their numbers and their positions.
+    """Yield each node, the numbers of its rows in Z (n, d) float32, and the rows' positions.
 
     Positions are projections on the node's direction, None in leaves.
     """
@@ -40,7 +39,7 @@ def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndar
 def leaves_by_size(children: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return the cluster (m,) int32 of every leaf, -1 in other nodes.
 
-    Leaves are numbered by their `counts` (m,) of rows, the largest first, then by node.
+    Leaves are numbered by `counts` (m,), their numbers of rows, the largest first; ties by node.
     """
     leaves = np.flatnonzero(children[:, 0] == NO_CHILD)
     numbers = np.full(len(children), NO_CHILD, np.int32)
@@ -49,12 +48,12 @@ def leaves_by_size(children: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def take_rows(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return Z[rows] for ascending row numbers, without a copy if these are all rows."""
+    """Return Z[rows] for ascending row numbers; Z itself if these are all rows."""
     return Z if len(rows) == len(Z) else Z[rows]
 
 
 def spread(positions: np.ndarray) -> float:
-    """Return the standard deviation of the positions (m,) of a node's rows; 1 in place of 0."""
+    """Return the standard deviation of positions (m,), with 1 in place of 0."""
     if not len(positions) or np.ptp(positions) == 0.0:
         return 1.0
     return float(positions.std(dtype=np.float64))
