@@ -1,7 +1,5 @@
 """Agreement of labellings of the same rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +13,7 @@ SAME_ANSWER = 0.8
 def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
     """Return the adjusted Rand index (m, m) float64 of all pairs of m labellings (n,).
 
-    Labels are small non-negative integers. Values equal scikit-learn's, without its slow checks.
+    Labels are small integers, 0 or more. scikit-learn's function is slower, due to its checks.
     """
     n = len(labels[0])
     rows = np.array(labels, np.int32)
@@ -30,13 +28,13 @@ def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
 def expected_rand_index(labels: np.ndarray, chances: np.ndarray) -> float:
     """Return the expected adjusted Rand index of labels (n,) and randomly drawn labels.
 
-    `chances` (n, k) float64 are the probabilities of the drawn labels. The counts of pairs of rows
-    are replaced by their expectations.
+    `chances` (n, k) float64 are the probabilities of the drawn labels. Counts of pairs are replaced
+    by their expectations.
     """
     n, known = len(labels), np.unique(labels, return_inverse=True)[1]
     rows = np.zeros((int(known.max()) + 1, chances.shape[1]))
     np.add.at(rows, known, chances)
-    twice = float((chances**2).sum())  # a row is no pair with itself
+    twice = float((chances**2).sum())  # pairs of a row with itself, which don't count
     own = float((np.bincount(known).astype(np.float64) ** 2).sum()) - n
     drawn = float((rows.sum(axis=0) ** 2).sum()) - twice
     together = float((rows**2).sum()) - twice

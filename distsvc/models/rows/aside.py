@@ -1,9 +1,8 @@
 """Rows so far from all others that models should not learn from them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -17,17 +16,11 @@ MIN_OUTLIER_RANGES = 3.0
 """Minimum distance of an ignored row from all other rows, in ranges of those rows."""
 
 MIN_DISTANCE_RATIO = 10.0
-"""Minimum ratio of the last ignored row's distance to the next row's.
-
-Used if more rows are far away than may be ignored.
-"""
+"""Minimum ratio of the last ignored row's distance to that of the next far row."""
 
 
 def most_aside(n_rows: int) -> int:
-    """Return the maximum number of ignored rows in a table or pilot of `n_rows`.
-
-    It is smaller than a cluster, and at most a tenth of the rows.
-    """
+    """Return the maximum number of ignored rows: fewer than in a cluster, and at most 10 %."""
     return min(MAX_OUTLIER_ROWS, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
 
 
@@ -35,7 +28,7 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
     """Return the number of farthest rows to ignore, at most `most`.
 
     `distances` (m,) float64 are the rows' distances above `MIN_OUTLIER_RANGES`, the largest first.
-    All after the first most + 1 may be left out.
+    The first most + 1 are enough.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > MIN_DISTANCE_RATIO * distances[k]:
@@ -45,19 +38,19 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
 
 @dataclass(frozen=True)
 class ColumnEnds:
-    """The lowest values of every column of a table, ascending, and the highest, descending."""
+    """The m lowest values of every column of a table, ascending, and the m highest, descending."""
 
     values: np.ndarray  # (2, m, d) float64; infinite if a column has fewer values
-    rows: np.ndarray  # (2, m, d) int64: numbers of their rows
+    rows: np.ndarray  # (2, m, d) int64: row numbers of the values
 
     @classmethod
-    def empty(cls, n_columns: int, m: int = MAX_OUTLIER_ROWS + 1) -> ColumnEnds:
+    def empty(cls, n_columns: int, m: int = MAX_OUTLIER_ROWS + 1) -> Self:
         values = np.full((2, m, n_columns), np.inf)
         values[1] = -np.inf
         return cls(values, np.full(values.shape, -1))
 
-    def merged(self, other: ColumnEnds) -> ColumnEnds:
-        """Return the ends of both tables together; equal values keep the order of the tables."""
+    def merged(self, other: "ColumnEnds") -> "ColumnEnds":
+        """Return the ends of both tables together; ties keep the order of the tables."""
         values = np.concatenate([self.values, other.values], axis=1)
         rows = np.concatenate([self.rows, other.rows], axis=1)
         order = np.argsort(values * [[[1.0]], [[-1.0]]], axis=1, kind="stable")
@@ -76,8 +69,8 @@ class Reach:
     high: np.ndarray
 
     @classmethod
-    def of(cls, pilot: np.ndarray) -> Reach:
-        """Return the range of pilot rows (m, d), less the `most_aside` extremes at either end."""
+    def of(cls, pilot: np.ndarray) -> Self:
+        """Return the range of pilot rows (m, d) without the `most_aside` extremes at each end."""
         low, high = np.zeros((2, pilot.shape[1]))
         for k, values in enumerate(present_values(pilot)):
             n = most_aside(len(values))
@@ -87,13 +80,7 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return the distances of X (..., d) from the range low to high, divided by its width.
-
-        The distance is 0 inside the range, and for NaN.
-        """
+        """Return the distances of X (..., d) from the ranges, in range widths; 0 for NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.fmax(np.fmax(X - self.high, self.low - X) / self._widths, 0.0)
-
-    @property
-    def _widths(self) -> np.ndarray:
-        return np.where(self.high > self.low, self.high - self.low, np.inf)
+            widths = np.where(self.high > self.low, self.high - self.low, np.inf)
+            return np.fmax(np.fmax(X - self.high, self.low - X) / widths, 0.0)

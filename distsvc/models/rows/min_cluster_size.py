@@ -1,19 +1,17 @@
 """Minimum size of a cluster, and tables of a few points with many rows each."""
 
-from __future__ import annotations
-
 import numpy as np
 
 FLAT = 3
-"""Maximum number of features for which models use no subspaces."""
+"""Maximum number of features of a model that uses no subspaces."""
 
 
 def least_mass(n_rows: int, n_components: int) -> float:
-    """Return the minimum number of rows, of `n_rows`, in a component that counts as a cluster.
+    """Return the minimum number of rows, among `n_rows`, in a component that counts as a cluster.
 
-    max(5, 0.3 sqrt(n)) separates clusters from chance in the plane. In many dimensions every
-    support vector is a mode of its own kernel. The minimum is therefore also 0.2 % of the rows in 4
-    to 8 dimensions, and 1 % in more.
+    max(5, 0.3 sqrt(n)) separates clusters from chance in the plane. In many dimensions, every
+    support vector is a mode of its own kernel. So the minimum is also 0.2 % of the rows in 4 to 8
+    dimensions, and 1 % in more.
     """
     share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
     return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)
@@ -23,16 +21,15 @@ MAX_FEW_POINTS = 50
 """Maximum number of points that `few_points` returns."""
 
 MIN_REPEATED_SHARE = 0.8
-"""Minimum share of the rows at the points of `few_points`."""
+"""Minimum share of rows at the points of `few_points`, all points together."""
 
 
 def few_points(rows: np.ndarray) -> np.ndarray | None:
-    """Return the points (k, d) that rows (n, d), in random order, repeat; None if there are many.
+    """Return the points (k, d) that rows (n, d) repeat; None if there are too many or too few.
 
-    There are 2 to `MAX_FEW_POINTS` points. Each has enough rows for a cluster in the plane
-    (`least_mass`), and all together have `MIN_REPEATED_SHARE` of the rows. More than 5 points are
-    rejected if a column has evenly spaced values: counts, ratings and rounded values are no
-    categories.
+    There are 2 to `MAX_FEW_POINTS` points, each with enough rows for a cluster in the plane. More
+    than 5 points are rejected if a column has evenly spaced values, because counts, ratings and
+    rounded values are no categories. Rows are in random order.
     """
     # Most tables are rejected by their first rows, which is fast.
     look = rows[:500]

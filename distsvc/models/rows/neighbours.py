@@ -3,25 +3,23 @@
 scikit-learn is not used, since its import takes longer than a small job.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from distsvc.kernels import nearest
 from distsvc.models.rows.threads import map_threads
 
 NEIGHBOUR_BLOCK_ROWS = 128
-"""Number of rows per block of the search."""
+"""Number of rows in a block of the search."""
 
 
 def nearest_others(
     rows: np.ndarray, k: int, n_jobs: int | None = 1, n_searched: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances of rows (m, p) to their k nearest others, k < m, and their indices.
+    """Return the distances of rows (m, p) to their k nearest other rows, and their indices.
 
-    Results (n, k) are float64 and int64, for the first `n_searched` rows or all, and ascend by
-    distance. Rows are rounded to float32, and are shorter than 1e18. Blocks of rows run on `n_jobs`
-    threads, which does not change results.
+    Results (n, k), float64 and int64, are for the first n = `n_searched` rows or all, the nearest
+    first. Rows are rounded to float32, and are shorter than 1e18. `n_jobs` threads search blocks of
+    rows, which does not change results.
     """
     points = np.ascontiguousarray(rows, np.float32)
     wide = points.astype(np.float64)

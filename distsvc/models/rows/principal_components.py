@@ -1,7 +1,5 @@
 """Leading principal components of many columns, and the signs of directions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from distsvc.models.rows.threads import one_thread
@@ -17,10 +15,10 @@ MOST_COVARIANCES = 4096
 
 
 def principal_components(rows: np.ndarray) -> np.ndarray:
-    """Return the leading principal components (d, <= 100) of rows (m, d) float64.
+    """Return at most `SEARCHED` leading principal components (d, q) of rows (m, d) float64.
 
-    Beyond `MOST_COVARIANCES` columns they come from the products of the rows, because the time for
-    covariances grows with the cube of the columns. Components without variance are 0 there.
+    Above `MOST_COVARIANCES` columns they come from products of rows, because the time for
+    covariances grows with the cube of the columns. Then components without variance are 0.
     """
     if rows.shape[1] <= MOST_COVARIANCES:
         _, vectors = np.linalg.eigh(np.cov(rows.T))
@@ -38,9 +36,9 @@ def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
     """Return axes (q, d) of the components of rows (m, d) above noise, and their share of variance.
 
     Columns are standardised. Components above noise have a larger variance than any component of
-    independent columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). There is at least one
-    axis, and at most `MOST_COMPONENTS`; the share is of all components above noise. Rows have
-    variance 1 along an axis. Its entry of largest magnitude is positive.
+    independent columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). At least one axis and at
+    most `MOST_COMPONENTS` are returned, but the share is of all components above noise. Along an
+    axis, rows have variance 1. The entry of largest magnitude in an axis is positive.
     """
     m, d = rows.shape
     scale = rows.std(axis=0)
@@ -57,6 +55,6 @@ def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def with_fixed_signs(directions: np.ndarray, axis: int = 1) -> np.ndarray:
-    """Return directions along `axis` (n, m), each with a positive entry of largest magnitude."""
+    """Return directions (n, m) along `axis`, with a positive entry of largest magnitude each."""
     places = np.expand_dims(np.abs(directions).argmax(axis=axis), axis)
     return np.asarray(directions * np.sign(np.take_along_axis(directions, places, axis)))

@@ -1,39 +1,37 @@
-"""Median and robust scale of a column, which a few extreme rows don't influence.
+"""Median and robust scale of a column, on which a few extreme rows have no influence.
 
-Both are computed from the pilot, so that they are the same for any partition of a table. They are
-exact if the table has no more rows than the pilot.
+Both are computed from the pilot, so that they are the same for any partition of a table.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 WIDTHS = {0.25: 1.34898, 0.1: 2.56310, 0.05: 3.28971, 0.025: 3.91993, 0.01: 4.65270}
-"""Standard deviations between two symmetric quantiles of a normal column, by tail share."""
+"""Distance of two symmetric quantiles of a normal column in standard deviations, by tail share."""
 
 BULK_TAIL = 0.025
-"""Share of the rows on either side of the bulk; they can include extreme rows."""
+"""Share of rows on either side of the bulk, which may be extreme."""
 
 
 @dataclass(frozen=True)
 class ColumnSpread:
     """Statistics that show whether a few extreme rows decide a column's scale."""
 
-    low: float  # ends of the bulk: all rows but `BULK_TAIL` on either side
+    low: float  # lower end of the bulk, which has all rows but `BULK_TAIL` on either side
     middle: float  # median
-    high: float
+    high: float  # upper end of the bulk
     spread: float  # standard deviation of a normal column with the same bulk
     farthest: float  # value farthest from the median, among all rows
     deviation: float  # standard deviation of all rows
 
     @classmethod
-    def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> ColumnSpread:
+    def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> Self:
         """Return the statistics of a column from its pilot values (m,), m > 0.
 
-        `least`, `most` and `deviation` are the extremes and the deviation of all rows.
+        `least` and `most` are the extremes of all rows.
         """
         share = min(max(BULK_TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
         low, middle, high = map(float, np.quantile(values, [share, 0.5, 1.0 - share]))
@@ -42,7 +40,7 @@ class ColumnSpread:
         return cls(low, middle, high, spread, farthest, deviation)
 
     def decided(self, kind: str) -> bool:
-        """Return True if a few extreme rows decide the scale for `kind` standard or minmax."""
+        """Return True if a few extreme rows decide the scale of `kind` standard or minmax."""
         far, spread = abs(self.farthest - self.middle), self.spread
         if not spread:
             return False
@@ -65,8 +63,8 @@ class ColumnSpread:
 def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
     """Return the median and the spread of values (m,), m > 0; the spread of equal values is 0.
 
-    The spread estimates the standard deviation of a normal column. It uses the quartiles or, if
-    they are equal, the first wider pair of quantiles that differ. If none do, it is the median
+    The spread estimates the standard deviation of a normal column from its quartiles. If these are
+    equal, a wider pair of quantiles is used. If all pairs are equal, the spread is the median
     distance of the other values from the median.
     """
     middle = float(np.median(values))
@@ -83,7 +81,7 @@ def present_values(pilot: np.ndarray) -> Iterable[np.ndarray]:
 
 
 def _of_others(values: np.ndarray, middle: float) -> float:
-    """Return the median distance of values that differ from `middle`; 0 if none do."""
+    """Return the median distance from `middle` of the values that differ from it, else 0."""
     away = np.abs(values - middle)
     away = away[away > 0.0]
     return float(np.median(away)) if away.size else 0.0

@@ -1,16 +1,15 @@
 """Uniform samples that depend only on the seed and the rows' numbers.
 
-Every row of a table has a 64-bit key, a function of the seed and the row's number. The rows in the
-order of their keys are a random permutation of the table. The rows with keys below a threshold are
-a uniform sample without replacement. The sample is therefore the same for any partition and order.
+Every row has a 64-bit key, a function of the seed and the row's number. The order of keys is a
+random permutation of a table. The rows with keys below a threshold are a uniform sample without
+replacement, which is therefore the same for any partition and order.
 """
-
-from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 
@@ -18,23 +17,23 @@ from distsvc.job.parameters import RANDOM_STATE, RandomState
 from distsvc.kernels.rows import hash_texts
 
 SAMPLE_BYTES = 2**28
-"""Maximum bytes of a sample as float32, unless the learner sets a lower limit."""
+"""Maximum size of a sample as float32, in bytes."""
 
 FEWEST_SAMPLED = 20_000
-"""Lower bound of the maximum number of rows of a sample, for any number of columns."""
+"""Number of rows that a sample may have despite `SAMPLE_BYTES`."""
 
 Ranges = list[tuple[int, int]]
-"""Ranges of keys [low, high)."""
+"""Ranges of keys, [low, high)."""
 
 BLOCK_ROWS = 8192
-"""Mean number of rows per block fed to a learner."""
+"""Mean number of rows in a learner's block."""
 
 PILOT_ROWS = 10_000
-"""Maximum number of pilot rows: those with the lowest keys, from which settings are chosen."""
+"""Maximum number of pilot rows, the rows with the lowest keys, from which settings are chosen."""
 
 
 def seed_of(random_state: RandomState) -> int:
-    """Return the seed of a random_state: the number itself, or a number drawn from it."""
+    """Return the seed of a `random_state`: the number itself, or a drawn number."""
     RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
@@ -44,16 +43,13 @@ def seed_of(random_state: RandomState) -> int:
 
 
 def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
-    """Return the keys (n,) uint64 of the rows with the numbers `rows` (n,) int64.
-
-    The function is SplitMix64 (Steele, Lea and Flood 2014), a bijection: keys never collide.
-    """
+    """Return the keys (n,) uint64 of the rows with numbers `rows` (n,) int64, all different."""
     start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     return splitmix(start, rows)
 
 
 def splitmix(start: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
-    """Return the numbers (n,) uint64 of the generator SplitMix64, `steps` after its `start`."""
+    """Return numbers (n,) uint64 of SplitMix64 (Steele, Lea and Flood 2014), `steps` (n,) ahead."""
     z = start + np.asarray(steps, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -61,10 +57,10 @@ def splitmix(start: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
 
 
 def text_keys(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return keys (n,) uint64 of texts: the keys for seed 0 of their 64-bit hashes.
+    """Return keys (n,) uint64 of texts, from their hashes.
 
-    data (m,) uint8 are the bytes of all texts; text i is from offsets[i] to offsets[i + 1], (n +
-    1,) int64.
+    data (m,) uint8 are the bytes of all texts. Text i is data[offsets[i] : offsets[i + 1]], with
+    offsets (n + 1,) int64.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
     hash_texts(np.array(data), np.array(offsets), hashes)  # writable: one compiled version
@@ -81,19 +77,19 @@ def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
 
 
 def most_rows(n_columns: int) -> int:
-    """Return the maximum number of rows of a sample with `n_columns` columns."""
+    """Return the maximum number of rows in a sample of `n_columns` columns."""
     return max(SAMPLE_BYTES // (4 * max(n_columns, 1)), FEWEST_SAMPLED)
 
 
 def key_threshold(n_rows: int, n_wanted: int) -> int:
-    """Return the key, at most 2^64, below which about `n_wanted` of `n_rows` keys lie."""
+    """Return a key, at most 2^64; about `n_wanted` of `n_rows` keys lie below it."""
     return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
 
 
 def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> Ranges:
-    """Return the key ranges, of about BLOCK_ROWS rows, of a sample of `n_wanted` rows.
+    """Return the key ranges of a sample of `n_wanted` rows, with about BLOCK_ROWS rows each.
 
-    The sample starts after about `n_held_out` rows with the lowest keys.
+    About `n_held_out` rows with the lowest keys are not in the sample.
     """
     low = key_threshold(n_rows, n_held_out) if n_held_out else 0
     high = key_threshold(n_rows, n_held_out + n_wanted)
@@ -101,21 +97,21 @@ def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> Ranges:
 
 
 def cut_keys(low: int, high: int, n_rows: int) -> Ranges:
-    """Split a range of keys with about `n_rows` rows into ranges of about BLOCK_ROWS rows."""
+    """Split the key range of about `n_rows` rows into ranges of about BLOCK_ROWS rows."""
     n_blocks = max(-(-n_rows // BLOCK_ROWS), 1)
     edges = [low + (high - low) * b // n_blocks for b in range(n_blocks + 1)]
     return list(itertools.pairwise(edges))
 
 
 def slice_by_key(sorted_keys: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of the keys in [low, high) in an ascending array of keys."""
+    """Return the slice of ascending keys that lie in [low, high)."""
     first = np.searchsorted(sorted_keys, np.uint64(low))
     last = sorted_keys.size if high >= 2**64 else np.searchsorted(sorted_keys, np.uint64(high))
     return slice(int(first), int(last))
 
 
 def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
-    """Return the order of a block's n rows in an epoch; by key in the first epoch."""
+    """Return the order (n,) of a block's rows in an epoch; by key in the first epoch."""
     if epoch == 0:
         return np.arange(n)
     sequence = np.random.SeedSequence(seed, spawn_key=(epoch, block))
@@ -125,9 +121,9 @@ def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
 def memory_blocks(
     X: np.ndarray, keys: np.ndarray, seed: int, epoch: int, ranges: Ranges, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the rows (n, d) of X with keys in `ranges`, from range number `first` on.
+    """Yield the rows (n, d) of X in each of the `ranges`, from range number `first` on.
 
-    `keys` of X ascend. Every epoch has its own order of the rows in a range.
+    The `keys` of X ascend. Each epoch has its own order of rows in a range.
     """
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]
@@ -139,10 +135,9 @@ def memory_blocks(
 def in_order_of_keys(
     rows: list[np.ndarray], keys: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows (n, d) and keys (n,) of parts, sorted by key; the list `rows` is emptied.
+    """Return the rows (n, d) and keys (n,) of several parts, sorted by key.
 
-    The result has the dtype of the first part. Each part is freed after it is copied, which limits
-    memory.
+    The list `rows` is emptied: each part is freed once it is copied, which limits memory.
     """
     all_keys, shape, dtype = np.concatenate(keys), rows[0].shape[1:], rows[0].dtype
     order = np.argsort(all_keys)
@@ -152,7 +147,7 @@ def in_order_of_keys(
 
 
 def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> np.ndarray:
-    """Set X (n, d) to ``concatenate(parts)[order]``, with order (n,); return X."""
+    """Set X (n, d) to ``concatenate(parts)[order]``, and return X."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = 0
@@ -163,7 +158,7 @@ def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> 
 
 
 def lowest(keys: np.ndarray, n: int) -> np.ndarray:
-    """Return the indices of the n lowest keys, in ascending order of keys."""
+    """Return the indices of the n lowest keys, the lowest key first."""
     if n < keys.size:
         places = np.argpartition(keys, n)[:n]
         return places[np.argsort(keys[places])]
@@ -172,7 +167,7 @@ def lowest(keys: np.ndarray, n: int) -> np.ndarray:
 
 @dataclass
 class Reservoir:
-    """Rows of a stream with the PILOT_ROWS lowest keys, in ascending order."""
+    """Rows of a stream with the PILOT_ROWS lowest keys, by ascending key."""
 
     seed: int
     rows: np.ndarray
@@ -180,11 +175,10 @@ class Reservoir:
     n_seen: int = 0
 
     @classmethod
-    def empty(cls, seed: int, n_features: int) -> Reservoir:
+    def empty(cls, seed: int, n_features: int) -> Self:
         return cls(seed, np.zeros((0, n_features), np.float32), np.zeros(0, np.uint64))
 
     def add(self, X: np.ndarray) -> None:
-        """Add the next rows (n, d) float32 of the stream."""
         keys = row_keys(self.seed, np.arange(self.n_seen, self.n_seen + len(X)))
         self.n_seen += len(X)
         rows, keys = np.concatenate([self.rows, X]), np.concatenate([self.keys, keys])

@@ -1,41 +1,32 @@
 """Column statistics that merge exactly, and the scaling computed from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from distsvc.errors import UnusableRowsError
-from distsvc.kernels.scaling import (
-    DIGITS,
-    add_block,
-    lengths,
-    scale_rows,
-    unit_rows,
-)
+from distsvc.kernels.scaling import DIGITS, add_block, lengths, scale_rows, unit_rows
 from distsvc.models.rows.aside import ColumnEnds
 from distsvc.models.rows.robust_scale import middle_and_spread, present_values
 
 MAX_ROW_LENGTH = 1e18
-"""Maximum length of a row: float32 can represent squared distances and sums of some of them."""
+"""Maximum length of a row, so that float32 can represent sums of squared distances."""
 
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
-"""Distance from the median, in spreads, beyond which scaled values grow logarithmically, and the
-scale of the logarithm."""
+"""Absolute value above which kind ``robust`` compresses values, and scale of the logarithm."""
 
 MIN_SCALED_RANGE = 1e-15
-"""Minimum range of a scaled column, so that squares are representable in float32."""
+"""Minimum range of a scaled column, so that float32 can represent squares."""
 
 
 def check_length(X: Any, most: float = MAX_ROW_LENGTH) -> None:
-    """Raise UnusableRowsError if rows X (n, d), dense or CSR, may be longer than `most`."""
+    """Raise UnusableRowsError if rows X (n, d), dense or CSR, can be longer than `most`."""
     values = X.data if sparse.issparse(X) else X
     largest = max(
         float(np.fmax.reduce(values, axis=None, initial=0.0)),
@@ -55,9 +46,9 @@ def check_finite(Z: np.ndarray) -> None:
 
 
 def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield rows X (n, d) and their slices in the kernels' layout: float64, C order, writable.
+    """Yield slices and rows of X (n, d) in the kernels' layout: float64, C order, writable.
 
-    Other layouts are copied in pieces that fit into a cache.
+    Other layouts are copied in pieces that fit into a processor's cache.
     """
     if X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable:
         yield slice(0, len(X)), X
@@ -69,7 +60,7 @@ def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 
 
 def compressed(z: np.ndarray) -> np.ndarray:
-    """Return z with logarithmic growth beyond `ROBUST_LIMIT`."""
+    """Return z, with logarithmic growth above the absolute value `ROBUST_LIMIT`."""
     out = z.copy()
     far = np.abs(z) > ROBUST_LIMIT
     if far.any():
@@ -82,18 +73,18 @@ def compressed(z: np.ndarray) -> np.ndarray:
 class ColumnSums:
     """Exact sums of every column, which merge in any order.
 
-    Sums are in units of 2^-1074, each square rounded once. Missing values (NaN) don't count.
+    Sums are in units of 2^-1074. Each square is rounded once. Missing values (NaN) don't count.
     """
 
-    shift: np.ndarray  # (d,) float64: near the data, subtracted from values; equal in merged sums
+    shift: np.ndarray  # (d,) float64, subtracted from values; sums to merge have the same shift
     first: list[int]  # sums of x - shift
     second: list[int]  # sums of (x - shift)^2
-    least: np.ndarray  # (d,) float64: extremes
-    most: np.ndarray
-    counts: np.ndarray  # (d,) int64: number of values
+    least: np.ndarray  # (d,) float64: minima
+    most: np.ndarray  # (d,) float64: maxima
+    counts: np.ndarray  # (d,) int64: numbers of values
 
     @classmethod
-    def empty(cls, shift: np.ndarray) -> ColumnSums:
+    def empty(cls, shift: np.ndarray) -> Self:
         d = shift.size
         bounds = np.full(d, np.inf)
         return cls(shift, [0] * d, [0] * d, bounds, -bounds, np.zeros(d, np.int64))
@@ -101,10 +92,10 @@ class ColumnSums:
     def add(
         self, X: np.ndarray, rows: np.ndarray | None = None, ends: ColumnEnds | None = None
     ) -> tuple[int, int] | None:
-        """Add a block (n, d), float64 or float32, with rows (n,) int64 to `ends`; NaN is skipped.
+        """Add a block X (n, d) to the sums, and with its row numbers `rows` (n,) int64 to `ends`.
 
-        Returns the (row, column) of the first infinite value, or value whose squared distance from
-        the shift overflows. The sums are invalid after that.
+        If a value is infinite, or its squared distance from the shift overflows, return the first
+        such (row, column). The sums are invalid after that.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
         ends = ColumnEnds.empty(X.shape[1], 0) if ends is None else ends
@@ -121,7 +112,7 @@ class ColumnSums:
                 sums[k] += v << (32 * i)
         return None
 
-    def merge(self, other: ColumnSums) -> None:
+    def merge(self, other: "ColumnSums") -> None:
         self.first = [a + b for a, b in zip(self.first, other.first, strict=True)]
         self.second = [a + b for a, b in zip(self.second, other.second, strict=True)]
         self.least = np.minimum(self.least, other.least)
@@ -129,7 +120,7 @@ class ColumnSums:
         self.counts = self.counts + other.counts
 
     def impute(self, values: np.ndarray, n_rows: int) -> None:
-        """Count every missing value among `n_rows` rows as `values` (d,) float64."""
+        """Replace each column's missing values, in `n_rows` rows, by its `values` (d,) float64."""
         for k, (value, missing) in enumerate(zip(values, n_rows - self.counts, strict=True)):
             if missing:
                 e = float(value) - float(self.shift[k])
@@ -139,11 +130,10 @@ class ColumnSums:
 
     @property
     def constant(self) -> np.ndarray:
-        """Columns (d,) bool whose values are equal up to rounding."""
+        """Mask (d,) bool of the columns whose values are equal up to rounding."""
         size = np.maximum(np.abs(self.least), np.abs(self.most))
         with np.errstate(invalid="ignore"):  # columns without values
-            # 16 rounding errors
-            return ~(self.most - self.least > 2.0**-48 * size)
+            return ~(self.most - self.least > 2.0**-48 * size)  # 16 rounding errors
 
     def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and population variances, (d,) float64, from exact sums."""
@@ -161,9 +151,9 @@ class ColumnSums:
 class Scaling:
     """Scaling of raw rows: fill missing values, then (x - centre) / scale.
 
-    Constant columns have scale 1 and become 0. For kind ``unit`` a row is divided by its length
-    instead, and kind ``none`` only fills missing values. For kind ``robust``, z beyond
-    `ROBUST_LIMIT` becomes 5 + log(1 + 4 (z - 5)) / 4, which keeps the order.
+    Constant columns have scale 1 and become 0. Kind ``unit`` divides a row by its length instead,
+    and kind ``none`` only fills missing values. For kind ``robust``, z above `ROBUST_LIMIT` becomes
+    5 + log(1 + 4 (z - 5)) / 4, which keeps the order.
     """
 
     centre: np.ndarray  # (d,) float64
@@ -172,7 +162,7 @@ class Scaling:
     kind: str = "standard"  # one of `SCALE_KINDS`
 
     @classmethod
-    def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
+    def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Self:
         """Return the scaling of any kind but ``robust``."""
         if kind == "standard":
             centre, variance = sums.mean_and_variance()
@@ -187,11 +177,11 @@ class Scaling:
         return cls(centre, scale, fill, kind)
 
     @classmethod
-    def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Scaling:
+    def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Self:
         """Return the scaling of kind ``robust``, from pilot rows (m, d) float64.
 
-        Columns are centred at the median and divided by their `middle_and_spread`. If all pilot
-        values of a column are equal, the scale is the largest distance of any row from them.
+        Columns are centred at the median and divided by their spread, `middle_and_spread`. If all
+        pilot values of a column are equal, its scale is the largest distance of a row from them.
         """
         centre, _ = sums.mean_and_variance()
         scale = np.zeros_like(centre)
@@ -204,13 +194,12 @@ class Scaling:
         scale = np.where(scale > 0.0, scale, farthest)
         return cls(centre, np.where(scale > 0.0, scale, 1.0), fill, "robust")
 
-    def together(self, sums: ColumnSums, groups: Sequence[slice]) -> Scaling:
+    def together(self, sums: ColumnSums, groups: Sequence[slice]) -> "Scaling":
         """Return a scaling in which each group of one-hot columns weighs as much as one column.
 
         A group has one scale. With ``minmax``, rows of different categories have distance 1. With
-        ``standard`` and ``robust``, the variances of a group sum to 1. Two random rows then differ
-        by as much in the group as in any other column, on average. ``unit`` and ``none`` leave
-        one-hot columns unchanged.
+        ``standard`` and ``robust``, a group's variances sum to 1, so that two rows differ as much
+        in the group as in another column, on average. ``unit`` and ``none`` leave groups unchanged.
         """
         if self.kind in ("unit", "none") or not groups:
             return self
@@ -227,10 +216,10 @@ class Scaling:
         return self.kind not in ("robust", "unit")
 
     def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
-        """Raise UnusableRowsError if scaled rows with these sums are not representable.
+        """Raise UnusableRowsError if float32 can't represent scaled rows with these sums.
 
-        They may be longer than `MAX_ROW_LENGTH`, or a column's range (for kind ``none``, the
-        largest of all ranges) is below `MIN_SCALED_RANGE`.
+        A row may be longer than `MAX_ROW_LENGTH`, or a column's range (for kind ``none``, the
+        largest of all ranges) below `MIN_SCALED_RANGE`.
         """
         if self.kind == "unit":
             return
@@ -255,10 +244,7 @@ class Scaling:
             )
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return ``apply(X) - origin`` of X (n, d), float64 or float32, as float32.
-
-        The arithmetic is float64, in one pass.
-        """
+        """Return ``apply(X) - origin`` for X (n, d) as float32, computed in float64 in one pass."""
         out = np.empty(X.shape, np.float32)
         columns = self.centre, self.scale, self.fill, origin
         limit = ROBUST_LIMIT if self.kind == "robust" else np.inf
@@ -270,7 +256,7 @@ class Scaling:
         return out
 
     def apply(self, X: np.ndarray) -> np.ndarray:
-        """Return the scaled rows of X (n, d), float64 or float32, as float64."""
+        """Return the scaled rows of X (n, d) as float64."""
         X = np.asarray(X, np.float64)
         missing = np.isnan(X)
         if missing.any():
@@ -282,7 +268,7 @@ class Scaling:
         return compressed(Z) if self.kind == "robust" else Z
 
     def raw(self, Z: np.ndarray) -> np.ndarray:
-        """Return the inverse of `apply` for Z (n, d), float64; Z itself for kind ``unit``."""
+        """Return the inverse of `apply` for Z (n, d) float64, or Z itself for kind ``unit``."""
         if self.kind == "robust":
             beyond = np.maximum(np.abs(Z) - ROBUST_LIMIT, 0.0)
             away = np.minimum(np.abs(Z), ROBUST_LIMIT) + ROBUST_BEND * np.expm1(

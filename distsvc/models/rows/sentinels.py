@@ -1,19 +1,14 @@
 """Sentinel values such as -9999, which represent missing values in a column.
 
-They are found in the pilot, so that they are the same for any partition of a table. A number is
-reported if at least `MIN_SENTINEL_SHARE` of the rows have it, in one of these cases:
+They are searched in the pilot, so that they are the same for any partition of a table. A number is
+reported if at least `MIN_SENTINEL_SHARE` of the rows have it, and in one of these cases:
 
-* A usual sentinel except -1 lies outside the range of the other values by more than that range, or
-  is the only negative number of many, or is ten times as frequent as any other value except 0.
-* -1 is the only negative number of many. Or it is ten times as frequent as any other value except
+* It is a usual sentinel except -1. It lies outside the range of the other values by more than that
+  range, is the only negative number of many, or is ten times as frequent as any other except 0.
+* It is -1, and the only negative number of many. Or it is ten times as frequent as any other except
   0, and not the minimum, which may come from a scaling to [-1, 1].
-* Any other number lies outside the range of many values by `MIN_OUTLIER_RANGES` such ranges.
-
-The thresholds were set on tables of measurements, counts and codes, most of which have no
-sentinels.
+* It is another number, outside the range of many values by `MIN_OUTLIER_RANGES` such ranges.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -22,19 +17,19 @@ import numpy as np
 from distsvc.models.rows.aside import MIN_OUTLIER_RANGES
 
 MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE = 5, 0.01
-"""Minimum number and share of the rows with the value."""
+"""Minimum number and share of the rows with a sentinel."""
 
 USUAL_SENTINELS = (
     -1.0,
     *(sign * (10.0**digits - 1.0) for digits in range(2, 7) for sign in (1, -1)),
     *(-32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36),
 )
-"""Usual sentinels: -1, +-99 to +-999999, ends of integers, large numbers, and netCDF's value."""
+"""-1, +-99 to +-999999, the lowest integers, large powers of ten, and netCDF's fill value."""
 
 
 @dataclass(frozen=True)
 class Sentinel:
-    """Sentinel value, its share of the rows, and the range of nearly all others."""
+    """Sentinel value, its share of the rows, and the range of nearly all other values."""
 
     value: float
     share: float
@@ -43,9 +38,9 @@ class Sentinel:
 
 
 def find_sentinels(values: np.ndarray) -> list[Sentinel]:
-    """Return the possible sentinels among the known values (m,) of a column.
+    """Return the likely sentinels among the known values (m,) of a column.
 
-    Zero is never one, because it is a count or an amount in many tables.
+    Zero is never a sentinel, because it is a count or an amount in many tables.
     """
     if not values.size:
         return []
@@ -77,7 +72,7 @@ def _is_usual(value: float) -> bool:
 
 
 def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float] | None:
-    """Return the range of the other values (m,) if `value` is a sentinel, else None."""
+    """Return the range of the `others` (m,) if `value` is a sentinel, else None."""
     distinct, counts = np.unique(others, return_counts=True)
     least, most = float(distinct[0]), float(distinct[-1])
     # The range leaves out 1 % of the other rows on either side.
@@ -99,5 +94,4 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
 
 
 def _is_frequent(n_rows: int, distinct: np.ndarray, counts: np.ndarray) -> bool:
-    """Return True if a value with `n_rows` rows is far more frequent than all others except 0."""
     return bool(n_rows >= 10.0 * counts[distinct != 0.0].max(initial=1))

@@ -1,9 +1,7 @@
 """Independent tasks on threads; results do not depend on the number of threads.
 
-Kernels release the interpreter's lock, so that threads suffice and nothing is copied.
+Kernels release Python's global lock, so that threads are enough.
 """
-
-from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
@@ -16,13 +14,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from distsvc.inputs.rows import block_rows, cut
-from distsvc.kernels import jit
-
-
-def compile_seconds() -> float:
-    """Return the seconds that this process has spent on compiling kernels."""
-    return jit.compile_seconds()
-
+from distsvc.kernels.jit import compile_seconds as compile_seconds
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -34,8 +26,8 @@ def map_threads(
 ) -> list[Result]:
     """Return the function's result for each item, in order.
 
-    `n_jobs` is the number of threads as in scikit-learn: None is 1 unless `joblib.parallel_config`
-    sets it, -1 all processors. A single item runs on the calling thread.
+    `n_jobs` is the number of threads as in scikit-learn: -1 is all processors, and None is 1 unless
+    `joblib.parallel_config` sets another default.
     """
     several = list(items)
     threads = min(n_threads(n_jobs), len(several)) if len(several) > 1 else 1
@@ -46,9 +38,9 @@ def map_threads(
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Limit linear algebra to one thread, because results of several differ in the last bits.
+    """Limit linear algebra to one thread, because the last bits depend on the number of threads.
 
-    Two threads must not set limits in turns, because they would restore wrong limits.
+    Two threads must not do this at the same time, because they would restore wrong limits.
     """
     known = ("scipy.linalg", "sklearn.cluster")
     return cast(
@@ -59,14 +51,14 @@ def one_thread() -> AbstractContextManager[object]:
 
 @cache
 def _pools(_loaded: tuple[bool, ...]) -> ThreadpoolController:
-    """Return the thread pools of the loaded libraries, cached: a search takes milliseconds."""
+    """Return the thread pools of loaded libraries; cached, because a search takes milliseconds."""
     return ThreadpoolController()
 
 
 def both(
     first: Callable[[], Result], second: Callable[[], Other], n_jobs: int | None
 ) -> tuple[Result, Other]:
-    """Return the results of two functions, called at the same time if there are two threads."""
+    """Return the results of two functions, which run in parallel if there are two threads."""
     if n_threads(n_jobs) == 1:
         return first(), second()
     with ThreadPoolExecutor(1) as pool:
@@ -77,8 +69,8 @@ def both(
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads for `n_jobs`, at least 1.
 
-    joblib's import is slow, and without it its configuration is the default. So it is imported only
-    if `n_jobs` may depend on it.
+    joblib is imported only if the number may depend on its configuration, because the import is
+    slow.
     """
     if n_jobs == 1:
         return 1
@@ -94,7 +86,7 @@ def map_blocks(
 ) -> np.ndarray:
     """Return a function's values (n, ...) for rows X (n, d), n > 0, computed block by block.
 
-    Blocks have at most `block_rows` rows and are the same for any `n_jobs`.
+    Blocks are the same for any `n_jobs`.
     """
     found = map_threads(function, cut(X, block_rows(X.shape[1])), n_jobs)
     return found[0] if len(found) == 1 else np.concatenate(found)

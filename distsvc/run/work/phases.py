@@ -14,7 +14,7 @@ from typing import Any
 
 from distsvc.errors import DataError, TemporaryError
 from distsvc.job.config import ClusterConfig
-from distsvc.models.rows.checkpoints import Restore, Restored, State
+from distsvc.models.rows.checkpoints import Checkpoint, Restore, Restored, State
 from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
 from distsvc.run.work.progress import LOG, Progress
 from distsvc.run.work.start import DEFAULT_ADDRESS, ClusterAddress
@@ -28,7 +28,7 @@ CHECKPOINT_SECONDS = 45.0
 """Seconds between two checkpoints; with writing, less than a minute of work can be lost."""
 
 
-class TaskCheckpoints:
+class TaskCheckpoints(Checkpoint):
     """The checkpoints of the task or step with the result `name`."""
 
     def __init__(self, run: RunDirectory, name: str):
