@@ -1,9 +1,7 @@
 """The estimators by the names of their algorithms.
 
-They import scikit-learn, which takes a second. Jobs use engines, which do not import it.
+They import scikit-learn, which takes a second. Engines do not, so jobs use engines if they can.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any

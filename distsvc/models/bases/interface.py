@@ -1,6 +1,4 @@
-"""Methods that estimators share, documented once; each estimator has its own code for them."""
-
-from __future__ import annotations
+"""Methods that estimators share and implement themselves, documented once."""
 
 from typing import Any, ClassVar, Self
 
@@ -19,8 +17,8 @@ class FitsRows:
         X : array-like or table of shape (n, d)
             Rows, float32 or float64. Baselines and linear models take rows in memory; linear models
             also take sparse matrices. Other estimators also take a table that is read block by
-            block, several times, such as a dask array or dataframe, a Zarr array, an Arrow reader,
-            or a frame of polars, pandas or DuckDB.
+            block, several times: a dask array or dataframe, a Zarr array, an Arrow reader, or a
+            frame of polars, pandas or DuckDB.
         y : None, default=None
             Ignored.
 
@@ -32,8 +30,8 @@ class FitsRows:
         Raises
         ------
         ValueError
-            For infinity in X, too few rows, or a parameter out of range. For NaN or columns
-            that are no numbers, unless the class takes missing values and categories.
+            X has infinite values or too few rows, or a parameter is out of range. X has NaN or
+            text, unless the class takes missing values and categories.
 
         Examples
         --------
@@ -53,7 +51,7 @@ class ScoresRows:
     def score_samples(self, X: TableLike) -> LazyValues:
         """Return a score of every row: the higher, the farther inside its cluster.
 
-        The notes of the class describe what it measures.
+        The notes of the class define the score.
 
         Parameters
         ----------
@@ -85,7 +83,7 @@ class DecidesRows(ScoresRows):
     def decision_function(self, X: TableLike) -> LazyValues:
         """Return the score of every row, negative outside all clusters.
 
-        The notes of the class describe its unit.
+        The notes of the class define the score's unit.
 
         Parameters
         ----------
@@ -114,10 +112,9 @@ class StreamEstimator:
     """Estimator that also learns from a stream, one block of rows at a time."""
 
     def partial_fit(self, X: TableLike, y: object = None) -> Self:
-        """Learn from the next rows of a stream.
+        """Learn from the next rows of a stream, which should come in random order.
 
-        The notes of the class describe what the first block decides. Rows should come in random
-        order.
+        The notes of the class describe what the first block decides.
 
         Parameters
         ----------
@@ -134,7 +131,7 @@ class StreamEstimator:
         Raises
         ------
         ValueError
-            For infinity in X, or a parameter that is out of range or needs all rows at once. For
+            X has infinite values, or a parameter is out of range or needs all rows at once. X has
             NaN, unless the class takes missing values.
 
         Examples
@@ -153,7 +150,7 @@ class StreamEstimator:
 
 
 class PublishedSettings:
-    """The base of estimators whose paper prints its settings."""
+    """Base of estimators whose paper prints its settings."""
 
     _algorithm: ClassVar[str]
     """Name of the algorithm in a job file."""
@@ -162,12 +159,12 @@ class PublishedSettings:
     def published(cls, **parameters: Any) -> Self:
         """Return an estimator with exactly the settings of its paper.
 
-        The notes of the class list them, with paper and section.
+        The notes of the class list the settings, with paper and section.
 
         Parameters
         ----------
         **parameters
-            Parameters without a value in the paper, and settings to change.
+            Parameters that the paper does not set, and settings to change.
 
         Returns
         -------

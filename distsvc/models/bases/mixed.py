@@ -1,7 +1,5 @@
 """Base of estimators for tables with categories and missing values."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.utils import Tags
 
@@ -20,7 +18,6 @@ class MixedClusterEstimator(OutlierEstimator):
 
     @property
     def _allowed(self) -> dict[str, str]:
-        """Options of scikit-learn's check: a mixture integrates over missing values."""
         return {"ensure_all_finite": "allow-nan"}
 
     def __sklearn_tags__(self) -> Tags:
@@ -29,10 +26,10 @@ class MixedClusterEstimator(OutlierEstimator):
         return tags
 
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
-        """Return a table in memory with text or missing values as numbers and codes (n, d).
+        """Return a table in memory that has text or missing values as numbers and codes (n, d).
 
-        Other rows are returned unchanged. With `reset`, in `fit`, the columns and the levels of
-        categories are stored. Later tables need the same columns, and get the same codes.
+        Other rows are returned unchanged. `fit` sets `reset`, to store the columns and categories.
+        Later tables need the same columns, and get the same codes.
         """
         if reset:
             self._levels: tuple[Levels | None, ...] | None = None
@@ -50,7 +47,7 @@ class MixedClusterEstimator(OutlierEstimator):
         return mixed.rows
 
     def _nominal(self, d: int) -> np.ndarray:
-        """Return a mask (d,) bool of the columns that contain codes of categories."""
+        """Return a mask (d,) bool of the columns with codes of categories."""
         levels = self._levels or (None,) * d
         return np.array([of is not None for of in levels], bool)
 

@@ -2,10 +2,8 @@
 
 A fit makes the passes of a job. The first draws the pilot and the sample by the rows' keys
 (`distsvc.models.rows.sampling`). Some algorithms read all rows again. The last pass labels. Results
-are bit by bit equal to a fit on a NumPy array with the same rows.
+have the same bits as a fit on a NumPy array of the same rows.
 """
-
-from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
@@ -19,15 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import ArrayRows, opened
-from distsvc.inputs.rows import (
-    Ends,
-    Input,
-    OfRows,
-    Reading,
-    block_rows,
-    cut,
-    readable_again,
-)
+from distsvc.inputs.rows import Ends, Input, OfRows, Reading, block_rows, cut, readable_again
 from distsvc.job.parameters import COUNT, VERBOSE
 from distsvc.models.bases.interface import DecidesRows, ScoresRows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
@@ -42,12 +32,12 @@ class CheckedRows(ArrayRows):
     """The rows of an array that scikit-learn has checked."""
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yield blocks without another check: some estimators take missing values."""
+        """Yield blocks without another check, since some estimators take missing values."""
         return self._joined(block_rows(self.n_features))
 
 
 def open_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Input | None:
-    """Return the reader of X, with checked columns; None for arrays."""
+    """Return the reader of X after a check of its columns; None for arrays."""
     source = opened(X)
     if source is not None:
         validate_data(estimator, source.header, reset=reset, skip_check_array=True)
@@ -57,10 +47,7 @@ def open_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Input |
 def map_rows(
     estimator: BaseEstimator, X: TableLike, of_rows: OfRows, n_jobs: int | None = 1
 ) -> LazyValues:
-    """Return the values (n,) or (n, k) of `of_rows` for rows X; they are lazy if X is.
-
-    Parts of an array run on `n_jobs` threads.
-    """
+    """Return the values (n,) or (n, k) of `of_rows` for rows X, lazy if X is."""
     if isinstance(estimator, ClusterEstimator):
         X = estimator._as_numbers(X, reset=False)
     source = open_rows(estimator, X, reset=False)
@@ -73,7 +60,7 @@ def map_rows(
 
 
 class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
-    """Base of estimators whose engine results in a rule that labels rows."""
+    """Base of estimators whose engine has a rule that labels rows."""
 
     verbose: int
     notes_: list[str]
@@ -103,7 +90,6 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return self
 
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
-        """Return rows with codes instead of categories, if the estimator supports such tables."""
         return X
 
     @property
@@ -113,7 +99,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
 
     @abstractmethod
     def _fit_source(self, source: Input) -> None:
-        """Fit rows in several passes; parameters are not checked yet."""
+        """Check the parameters, and fit rows in several passes."""
 
     def predict(self, X: TableLike) -> LazyValues:
         self._settle()
@@ -122,7 +108,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     def predict_proba(self, X: TableLike) -> LazyValues:
         """Return the shares of all clusters in every row, which add up to 1.
 
-        Shares compare clusters; they don't measure whether a row is outside.
+        Shares compare clusters. They don't show whether a row is outside all clusters.
 
         Parameters
         ----------
@@ -153,7 +139,6 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return self._labels_by(self._values_of_cut(int(n_clusters)), X)
 
     def _labels_by(self, values: Values, X: TableLike) -> LazyValues:
-        """Return the labels of rows X (n, d), or of the rows of `fit`, by the rule of a cut."""
         if X is not None:
             return map_rows(self, X, values, self.n_jobs)
         if self._rows is None:
@@ -165,24 +150,23 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return map_rows(self, X, self._values("score"), self.n_jobs)
 
     def _values_of_cut(self, n_clusters: int) -> Values:
-        """Return the function that labels raw rows for another number of clusters."""
         raise NotImplementedError
 
     def _values(self, column: str) -> Values:
         return Values(self._engine.rule, self._engine.centre, column)
 
-    def _label_passes(self, passes: Passes) -> None:
+    def _label_passes(self, passes: "Passes") -> None:
         """Label the rows of `fit`.
 
-        Rows in memory are stored, for shares and scores on demand. Of other rows, shares and scores
-        are computed in the same pass.
+        Rows in memory are stored, for shares and scores on demand. For other rows, shares and
+        scores are computed in the same pass.
         """
         phases = Phases(self)
         if passes.source.in_memory:
-            Z = passes.prepared(self._values("label"))
-            self.labels_ = map_blocks(self._values("label").of_centred, Z, self.n_jobs)
-            self._hold(Z)
-            self._rows = Z
+            values = self._values("label")
+            self._rows = passes.prepared(values)
+            self.labels_ = map_blocks(values.of_centred, self._rows, self.n_jobs)
+            self._hold(self._rows)
             phases.ended("labels")
         else:
             columns = "label", "probability", "outlier_score"
@@ -221,16 +205,16 @@ class Passes:
 
     # Set by `draw`:
     n_rows: int
-    pilot: np.ndarray  # (m, d): the rows with the lowest keys, in their order, PILOT_ROWS at most
-    pilot_keys: np.ndarray  # (m,) uint64, ascending
+    pilot: np.ndarray  # (m, d): at most PILOT_ROWS rows with the lowest keys, by ascending key
+    pilot_keys: np.ndarray  # (m,) uint64
 
     def __init__(self, source: Input, seed: int):
         self.source, self.seed = source, seed
 
     def draw(self, key_ranges: Callable[[int], Ranges]) -> tuple[np.ndarray, np.ndarray]:
-        """Read all rows once; return rows (s, d) and keys (s,) of the sample, sorted by key.
+        """Read all rows once; return the sample's rows (s, d) and keys (s,), sorted by key.
 
-        ``key_ranges(n_rows)`` returns the key ranges of the sample.
+        ``key_ranges(n_rows)`` returns the sample's key ranges.
         """
         held, ends = _LowestKeys(self.source, key_ranges), self.source.watched()
         for keys, block in self._blocks():
@@ -248,7 +232,7 @@ class Passes:
         return X[sample], keys[sample]
 
     def again(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield rows (n, d) and keys (n,) of all blocks, in another pass.
+        """Yield the rows (n, d) and keys (n,) of all blocks in another pass.
 
         Raise UnusableRowsError if rows or their order differ from the first pass.
         """
@@ -262,7 +246,7 @@ class Passes:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
     def values(self, *columns: OfRows) -> list[LazyValues]:
-        """Return the values (n,) of functions of rows, lazy for lazy rows; errors as in `again`."""
+        """Return the values (n,) of functions of rows, lazy if rows are; errors as in `again`."""
         if self.source.lazy:
             return [self.source.map(of_rows) for of_rows in columns]
         found, done = [np.empty(self.n_rows, of.answer.dtype) for of in columns], 0
@@ -273,7 +257,7 @@ class Passes:
         return found
 
     def prepared(self, values: Values) -> np.ndarray:
-        """Return all rows, prepared for a rule, (n, D) float32; errors as in `again`."""
+        """Return all rows as the rule takes them, (n, D) float32; errors as in `again`."""
         Z, done = np.empty((self.n_rows, len(values.centre)), np.float32), 0
         for block, _ in self.again():
             Z[done : done + len(block)] = values.prepared(block)
@@ -300,7 +284,7 @@ class Passes:
 
 
 class _LowestKeys:
-    """Rows with the lowest keys so far, enough for the sample and the pilot."""
+    """Enough rows with the lowest keys for the sample and the pilot."""
 
     def __init__(self, source: Input, key_ranges: Callable[[int], Ranges]):
         self.key_ranges, self.n_rows, self.limit = key_ranges, 0, 2**64
@@ -309,7 +293,6 @@ class _LowestKeys:
         self._most, self._n = 2 * PILOT_ROWS, 0
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Add the next rows (n, d) with their keys (n,)."""
         self.n_rows += len(X)
         self.rows.append(X)
         self.keys.append(keys)
@@ -319,19 +302,19 @@ class _LowestKeys:
             self._lower()
 
     def ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (s, d) and keys (s,), sorted by key, and release them."""
+        """Return rows (s, d) and keys (s,), sorted by key, and keep no reference to them."""
         self._lower()
         return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
-        """Lower the key limit to fit the number of rows read so far; drop rows above the limit."""
+        """Lower the key limit, now that there are more rows, and drop the rows above it."""
         keys = np.concatenate(self.keys)
         pilot = int(np.partition(keys, PILOT_ROWS)[PILOT_ROWS]) if len(keys) > PILOT_ROWS else 2**64
         self.limit = max(self.key_ranges(max(self.n_rows, 1))[-1][1], pilot)
         for number in range(len(self.keys)):
             self._keep(number)
         self._n = sum(map(len, self.keys))
-        # While the sample is drawn, memory may hold a quarter more rows than the sample.
+        # Up to a quarter more rows than the sample are in memory before the next call.
         self._most = max(int(1.25 * self._n), 2 * PILOT_ROWS)
 
     def _keep(self, number: int) -> None:

@@ -1,7 +1,5 @@
 """Checks of an estimator's rows: scikit-learn's checks, and a limit of row length."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeAlias, TypeVar
@@ -15,7 +13,7 @@ from distsvc.inputs.rows import check_array
 from distsvc.models.rows.scaling import check_length
 
 TableLike: TypeAlias = Any
-"""Rows (n, d) in a form that `distsvc.inputs.given.opened` reads, or an array, dense or sparse."""
+"""Rows (n, d): an array, dense or sparse, or an object that `inputs.given.opened` reads."""
 
 LazyValues: TypeAlias = Any
 """Values of rows, (n,) or (n, k): an array, or as lazy as the rows."""
@@ -24,10 +22,10 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
-    """Return rows X (n, d), float64 or float32, as scikit-learn's `validate_data` checks them.
+    """Return rows X (n, d), float64 or float32, after the checks of scikit-learn's `validate_data`.
 
-    UnusableRowsError: a row is too long (`check_length`), or X holds text, times, masked values or
-    fields. TypeError: X is not in memory (such as a dask array), or sparse and not accepted.
+    UnusableRowsError: a row is too long, or X has text, times, masked values or fields. TypeError:
+    X is not in memory (such as a dask array), or sparse and not accepted.
     """
     from sklearn.utils.validation import validate_data
 
@@ -60,7 +58,7 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
 def reject_weights(fit: Fit) -> Fit:
     """Wrap the `fit` of an estimator, so that `sample_weight` raises an error with the reason.
 
-    The signature lacks `sample_weight`, because scikit-learn inspects it for support of weights.
+    The signature of `fit` lacks `sample_weight`, because scikit-learn looks for it there.
     """
 
     @wraps(fit)

@@ -3,8 +3,6 @@
 Probabilities and outlier scores take as long as some fits do, so they are computed on first access.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -31,7 +29,7 @@ DTYPES = {
 
 
 class ModelledColumns(Protocol):
-    """A model of columns, which turns raw rows (n, d) into prepared ones (n, D)."""
+    """A model of columns, which turns raw rows (n, d) into prepared rows (n, D)."""
 
     @property
     def firsts(self) -> np.ndarray:
@@ -47,15 +45,15 @@ class Values:
 
     `column` is a key of `DTYPES`: ``label``, ``score``, ``share`` (the shares of all clusters),
     ``probability`` (the share of the row's own cluster) or ``outlier_score`` (minus the score).
-    Rows are first prepared by the model of the `columns`, if any; then `centre` (D,) float64 is
-    subtracted. Rows with a score below `least` have label -1 and probability 0.
     """
 
     rule: Rule
-    centre: np.ndarray
+    centre: np.ndarray  # (D,) float64, subtracted from rows
     column: str
-    least: float = -np.inf
-    columns: ModelledColumns | None = None
+    least: float = -np.inf  # rows with a lower score have label -1 and probability 0
+    columns: ModelledColumns | None = (
+        None  # model that prepares rows, before `centre` is subtracted
+    )
 
     @property
     def answer(self) -> RowValues:
@@ -63,16 +61,14 @@ class Values:
         return RowValues(self.column, DTYPES[self.column], clusters)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the labels, scores or shares of raw rows X (n, d)."""
         check_length(X)
         return self.of_centred(self.prepared(X))
 
     def firsts(self, d: int) -> np.ndarray:
-        """Return the index (d,) int64 of the first prepared column of each raw column."""
         return np.arange(d) if self.columns is None else self.columns.firsts
 
     def prepared(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) as the rule takes them, float32 or float64."""
+        """Return raw rows X (n, d) as the rule takes them."""
         if self.columns is not None:
             return self.columns.centred(X, self.centre)
         dtype = np.float64 if self.rule.float64 else np.float32
@@ -97,14 +93,13 @@ class Values:
 
 
 LAZY_ATTRIBUTES = {"probabilities_": "probability", "outlier_scores_": "outlier_score"}
-"""Attributes that are computed on first access, with their columns of `Values`."""
+"""Attributes that are computed on first access, and the `column` of their `Values`."""
 
 
 class DescribesRows(FitsRows, BaseEstimator):
-    """Estimator with lazy attributes of the rows of its `fit`.
+    """Estimator with `probabilities_` and `outlier_scores_` of its rows, computed on first access.
 
-    These are `probabilities_`, `outlier_scores_` and `exemplars_`. The rows are stored until both
-    of the first two are computed, or the estimator is pickled or copied.
+    The rows of `fit` are stored until both are computed, or the estimator is pickled or copied.
     """
 
     n_jobs: int | None
@@ -113,17 +108,17 @@ class DescribesRows(FitsRows, BaseEstimator):
 
     @cached_property
     def probabilities_(self) -> LazyValues:
-        """Membership of each row of `fit` in its own cluster, computed on first access."""
+        """Membership of each row of `fit` in its own cluster."""
         return self._of_held("probabilities_")
 
     @cached_property
     def outlier_scores_(self) -> LazyValues:
-        """Outlier score of every row of `fit`, computed on first access."""
+        """Outlier score of each row of `fit`."""
         return self._of_held("outlier_scores_")
 
     @property
     def exemplars_(self) -> list[np.ndarray]:
-        """Indices of the rows of `fit` deepest inside each cluster, by cluster."""
+        """Indices of at most five rows of `fit`, deepest inside the cluster, for each cluster."""
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
@@ -190,11 +185,10 @@ class DescribesRows(FitsRows, BaseEstimator):
         raise NotImplementedError
 
     def _settle(self) -> None:
-        """Compute the clusters of a stream; raise NotFittedError if there are none."""
+        """Compute the clusters of a stream, if needed; raise NotFittedError without a fit."""
         check_is_fitted(self, "labels_")
 
     def _values(self, column: str) -> Values:
-        """Return the function that labels or scores raw rows."""
         raise NotImplementedError
 
     def _hold(self, rows: np.ndarray) -> None:
@@ -204,7 +198,7 @@ class DescribesRows(FitsRows, BaseEstimator):
         self._held = rows
 
     def _forget_rows(self) -> None:
-        """Drop all values of the rows of `fit`; they are invalid after another fit or block."""
+        """Drop all values of the rows of `fit`, before another fit or block."""
         for name in ("labels_", "_held", "_rows", *LAZY_ATTRIBUTES):
             self.__dict__.pop(name, None)
 

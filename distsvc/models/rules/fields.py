@@ -3,8 +3,6 @@
 Kernels don't check bounds, so an index out of range would silently give a wrong answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -17,7 +15,7 @@ from distsvc.errors import DataError
 from distsvc.errors.forms import worded
 
 Facts: TypeAlias = dict[str, Any]
-"""JSON values by name: properties of a rule, a fit or a column besides its arrays."""
+"""JSON values by name: what is saved of a rule, a fit or a column besides its arrays."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -26,11 +24,11 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 class ArrayField:
     """Array of finite numbers.
 
-    `shape` has the names or sizes of the dimensions, separated by spaces. Dimensions of one name
-    are equal in all arrays of a rule, and at least 1.
+    `shape` has the names or sizes of the dimensions, separated by spaces. Dimensions with the same
+    name are equal in all arrays of a rule, and at least 1.
     """
 
-    dtype: str  # exact dtype, because a kernel has one compiled form
+    dtype: str  # exact dtype, because a kernel is compiled for one
     shape: str
     above: float = -np.inf  # exclusive lower bound of all values
     least: float = -np.inf  # inclusive lower bound of all values
@@ -62,7 +60,7 @@ class ArrayField:
 
 @dataclass(frozen=True)
 class ClustersField(ArrayField):
-    """Array of cluster numbers from 0 without gaps; -1 means none and needs `least` = -1."""
+    """Array of cluster numbers from 0 without gaps; with `least` = -1, -1 means no cluster."""
 
     least: float = 0
 
@@ -75,7 +73,7 @@ class ClustersField(ArrayField):
 
 @dataclass(frozen=True)
 class ChildrenField(ArrayField):
-    """Children (m, 2) of each node of a binary tree, or (-1, -1); node 0 is the root."""
+    """Children (m, 2) of the nodes in a binary tree, -1 if there are none; node 0 is the root."""
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
         super().check(value, sizes)
@@ -106,25 +104,25 @@ class Fact:
 
 
 Field = ArrayField | Fact
-"""Field of a rule, or of other saved data of a model."""
+"""Field of a rule, or of other saved data."""
 
 FLAG = Fact(bool)
 
 
 def real(gt: float | None = None, ge: float | None = None, le: float | None = None) -> Fact:
-    """Return the form of a finite number with pydantic's bounds."""
+    """Return the field of a finite number with pydantic's bounds."""
     bounds = pydantic.Field(allow_inf_nan=False, gt=gt, ge=ge, le=le)
     return Fact(Annotated[float, bounds])
 
 
 def whole(least: int, most: int) -> Fact:
-    """Return the form of a whole number from `least` to `most`."""
+    """Return the field of a whole number from `least` to `most`."""
     return Fact(Annotated[int, pydantic.Field(ge=least, le=most)])
 
 
 @cache
 def forms_of(cls: Any) -> dict[str, Field]:
-    """Return the forms in the annotations of a class, by field name."""
+    """Return the fields in the annotations of a class, by name."""
     hints = get_type_hints(cls, include_extras=True)
     return {name: of.__metadata__[0] for name, of in hints.items() if hasattr(of, "__metadata__")}
 
@@ -132,9 +130,9 @@ def forms_of(cls: Any) -> dict[str, Field]:
 def check_fields(
     fields: Mapping[str, Field], values: Mapping[str, Any], sizes: dict[str, int]
 ) -> None:
-    """Check values against the fields of the same names; add their dimensions to `sizes`.
+    """Check values against the fields with the same names; add array dimensions to `sizes`.
 
-    A DataError names the first field that is missing, or has another type, shape or range.
+    Raises DataError for the first value that is missing or wrong.
     """
     for name, field in fields.items():
         if name not in values:

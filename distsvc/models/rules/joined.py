@@ -1,10 +1,8 @@
-"""Rules with merged clusters, because clusters are small or too many.
+"""Rules with merged clusters, because clusters are too small or too many.
 
-A joined rule has all fields of its base rule, and the merged cluster of each of its clusters. It is
-saved and restored like other rules.
+A joined rule has all fields of its base rule, and for each cluster the merged cluster. It is saved
+and restored like other rules.
 """
-
-from __future__ import annotations
 
 from dataclasses import fields, make_dataclass
 from functools import cache, cached_property
@@ -22,7 +20,7 @@ INTO = "joined_into"
 
 @cache
 def joined_form(base: type[Rule]) -> type[Rule]:
-    """Return the class of joined rules based on a class of rules; its `form` has a prefix."""
+    """Return the class of joined rules for a class of base rules."""
     into = (INTO, Annotated[np.ndarray, ClustersField("int32", "joined")])
     own = {"form": f"joined-{base.form}", "made_of": base, "quick_pulls": False}
     name = f"Joined{base.__name__}"
@@ -32,7 +30,7 @@ def joined_form(base: type[Rule]) -> type[Rule]:
 
 
 def joined(rule: Rule, into: np.ndarray) -> Rule:
-    """Return a rule in which cluster c is a part of ``into[c]``, (k,) int32 without gaps."""
+    """Return a rule that merges cluster c into ``into[c]``, (k,) int32 without gaps."""
     return _made(type(rule), rule.field_values() | {INTO: into.astype(np.int32)})
 
 
@@ -88,7 +86,7 @@ class _Joined:
 
 
 MIN_MEAN_SHARE = 0.01
-"""Minimum mean share of the nearest cluster in a cluster's rows; below it, medians decide."""
+"""Minimum mean share of the nearest cluster in a cluster's rows; else medians are compared."""
 
 
 def clusters_to_join(
@@ -96,10 +94,10 @@ def clusters_to_join(
 ) -> np.ndarray | None:
     """Return the merged cluster (k,) int32 of each cluster of a rule; None if none are merged.
 
-    While there are more than `max_clusters`, or the smallest cluster has fewer than `min_rows` of
-    the rows Z (m, d), this cluster is merged into its nearest one. The nearest cluster has the
-    largest share in its rows. If no share reaches `MIN_MEAN_SHARE`, it is the cluster with the
-    nearest median. Merged clusters are numbered by falling size.
+    The smallest cluster is merged into its nearest one, while it has fewer than `min_rows` of the
+    rows Z (m, d) or there are more than `max_clusters`. The nearest cluster has the largest share
+    in its rows or, if no share reaches `MIN_MEAN_SHARE`, the nearest median. Merged clusters are
+    numbered by size, 0 the largest.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
@@ -133,7 +131,7 @@ def clusters_to_join(
 
 
 def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the sums (k, k) of the shares of clusters, by the own cluster of the rows."""
+    """Return the sums (k, k) of the shares of all clusters in the rows of each cluster."""
     total = np.zeros((rule.n_clusters, rule.n_clusters))
     if rule.shared:
         np.add.at(total, labels, rule.shares(Z).astype(np.float64))
@@ -141,7 +139,7 @@ def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _distances(rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return the distances (k, k) of cluster medians; empty clusters use the median of all rows."""
+    """Return the distances (k, k) of cluster medians; an empty one has the median of all rows."""
     members = [rows[labels == c] for c in range(k)]
     middles = np.array([np.median(one if len(one) else rows, axis=0) for one in members])
     return np.linalg.norm(middles[:, None].astype(np.float64) - middles, axis=2)

@@ -1,8 +1,7 @@
 """Memberships of rows: the share of their own cluster, and the largest others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from distsvc.kernels.shares import largest_others
 from distsvc.models.rules.rule import Rule
 
 SHARE_BYTES = 2**22
-"""Maximum size in bytes of the shares of all clusters in memory."""
+"""Maximum size of a block of shares, in bytes."""
 
 SPLIT_SOFTNESS = 0.15
 """Scale of each hyperplane's logistic function, in standard deviations of the node's rows."""
@@ -19,25 +18,20 @@ BY_HYPERPLANES = (
     f"each hyperplane of the tree gives 1 / (1 + exp(-t / {SPLIT_SOFTNESS})) to the row's side, "
     "the rest to the other; t is the row's distance in standard deviations of the node's rows"
 )
-"""Definition of the shares by a tree of hyperplanes, in words."""
+"""Definition of the shares of a tree of hyperplanes, for users."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """The shares of n rows.
+    """The shares of n rows in [0, 1]."""
 
-    `own` (n,) float32 are the shares of the rows' own clusters, in [0, 1]. `others` (n, m) int32
-    are the m other clusters with the largest shares, in descending order, ties by number.
-    `other_shares` (n, m) float32 are their shares.
-    """
-
-    own: np.ndarray
-    others: np.ndarray
-    other_shares: np.ndarray
+    own: np.ndarray  # (n,) float32: shares of the rows' own clusters
+    others: np.ndarray  # (n, m) int32: other clusters by share, the largest first; ties by number
+    other_shares: np.ndarray  # (n, m) float32: shares of the other clusters
 
     @classmethod
-    def of(cls, rule: Rule, Z: np.ndarray, labels: np.ndarray, most: int) -> Membership:
-        """Return the shares of prepared rows Z (n, d) with labels (n,), `most` others at most."""
+    def of(cls, rule: Rule, Z: np.ndarray, labels: np.ndarray, most: int) -> Self:
+        """Return the shares of prepared rows Z (n, d) with labels (n,), of up to `most` others."""
         n, m = len(Z), min(most, rule.n_clusters - 1)
         found = cls(np.empty(n, np.float32), np.empty((n, m), np.int32), np.empty((n, m), "f4"))
         step = max(1, SHARE_BYTES // (4 * rule.n_clusters))

@@ -2,10 +2,8 @@
 
 The quality of a range is the index J of Youden (1950): the share of the cluster's rows in it minus
 the share of the other rows. J is 1 if the range contains exactly the cluster, and about 0 if the
-column is unrelated. It does not depend on the scale of the column or its tails.
+column is unrelated. It does not depend on the column's scale or tails.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 BINS = 256
-"""Number of equally frequent bins of a column; ranges end at borders of bins."""
+"""Number of equally frequent bins of a column, whose borders are ends of ranges."""
 
 MAX_PROFILE_COLUMNS = 5
 """Maximum number of columns in a profile."""
 
 J_DECIMALS = 2
-"""Number of decimals to which J is rounded; equal rounded values are ties."""
+"""Number of decimals of J; columns that agree in these are ties."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +26,20 @@ class ColumnRange:
 
     place: int  # index of the column
     apart: float  # J of the range
-    low: float  # infinite instead of the minimum
-    high: float  # infinite instead of the maximum
+    low: float  # -inf if it is the column's minimum
+    high: float  # inf if it is the column's maximum
     inside: np.ndarray  # (4,) float64: quartiles of the cluster's rows, and share in the range
-    outside: np.ndarray  # (4,) float64: of the other rows
+    outside: np.ndarray  # (4,) float64: the same for the other rows
 
 
 @dataclass(frozen=True)
 class ClusterProfile:
-    """Columns that separate a cluster best, and indices of typical rows."""
+    """Columns that separate a cluster best, and typical rows."""
 
     label: int
     n_rows: int
     columns: list[ColumnRange]
-    typical: np.ndarray
+    typical: np.ndarray  # indices of rows
 
 
 def profiles(
@@ -55,10 +53,10 @@ def profiles(
 ) -> list[ClusterProfile]:
     """Return the profiles of at most `most` clusters, the largest first.
 
-    X (m, d) are rows as stored, with NaN for missing values, and Z prepared rows. Typical rows are
-    the `usual` (m,) bool rows of a cluster that are nearest to its prepared centre in `centres`
-    (k, d), or any if none is usual. Of each group of one-hot columns in `together`, a profile has
-    the best column.
+    X (m, d) are rows as stored, with NaN for missing values, and Z prepared rows. Typical rows of a
+    cluster are the rows nearest to its prepared centre in `centres` (k, d). They are `usual` (m,)
+    bool, unless the cluster has no usual rows. A profile has only the best column of each group of
+    one-hot columns in `together`.
     """
     sizes = np.bincount(labels, minlength=len(centres))
     order = np.argsort(-sizes, kind="stable")
@@ -66,7 +64,7 @@ def profiles(
     if not 0 < sizes[chosen[0]] < len(X):
         return []
     apart, ranges = best_ranges(X, labels, chosen)
-    for group in together:  # of equally good columns, one whose range is 1
+    for group in together:  # among equally good columns, a column with the range 1 is best
         ones = 0.1 * 10.0**-J_DECIMALS * (ranges[:, group, 0] > 0.0)
         best = (np.round(apart[:, group], J_DECIMALS) + ones).argmax(axis=1)
         apart[:, group][np.arange(ones.shape[1]) != best[:, None]] = 0.0
@@ -87,7 +85,7 @@ def best_ranges(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the best range of each column for each `chosen` cluster: J (c, d), ranges (c, d, 2).
 
-    No chosen cluster has all rows X (m, d). NaN is skipped.
+    No chosen cluster has all rows X (m, d). Missing values are skipped.
     """
     d, k = X.shape[1], int(labels.max()) + 1
     apart, ranges = np.zeros((len(chosen), d)), np.zeros((len(chosen), d, 2))
@@ -118,11 +116,10 @@ def best_ranges(
 
 
 def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
-    """Return Cliff's delta (1993) of the rows of clusters against all others, by column, (c, d).
+    """Return Cliff's delta (1993) of each `chosen` cluster against other rows, by column, (c, d).
 
     Delta is the probability that a row of the cluster lies above another row, minus the probability
-    that it lies below. Each cluster in `chosen` must leave out at least one row of X (m, d), with
-    labels (m,).
+    that it lies below. No chosen cluster has all rows X (m, d).
     """
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
@@ -136,7 +133,7 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
-    """Return ranks from 1; ties get their mean rank. `scipy.stats` would be slow to import."""
+    """Return the ranks of x (m,) from 1, means for ties; importing `scipy.stats` would be slow."""
     _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - 0.5 * (counts - 1))[which]
 
@@ -146,7 +143,7 @@ def _columns(
 ) -> list[ColumnRange]:
     """Return the columns that separate rows by more than chance, the best first.
 
-    Ties are ordered by the distance of medians, in quartile ranges.
+    Ties are ordered by the distance of the medians, in units of the quartile range.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
     # Unrelated columns of n and m rows exceed 2.5 units in fewer than one of a thousand cases.
@@ -175,7 +172,6 @@ def _described(x: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _distance(column: ColumnRange) -> float:
-    """Return the distance of the medians in units of the mean quartile range."""
     inside, outside = column.inside, column.outside
     spread = 0.5 * (inside[2] - inside[0] + outside[2] - outside[0])
     away = abs(inside[1] - outside[1])

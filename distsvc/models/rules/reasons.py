@@ -1,20 +1,19 @@
 """Reasons of low scores: columns in which a row differs from the rows of its cluster.
 
 The pull of a column, or of a group of columns, is the mean of two effects. One is the gain in score
-if the row gets the cluster's typical value there. The other is the loss if the typical row gets the
-row's value. The first effect misses two columns that are both far off, because either keeps the
-row outside. The second misses odd combinations of usual values.
+if the row had its cluster's typical value in the column. The other is the loss if the typical row
+had the row's value. The gain misses columns if another column keeps the row outside, too. The loss
+misses unusual combinations of usual values.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 REASON_BYTES = 2**20
-"""Maximum size in bytes of the rows that are scored at a time."""
+"""Maximum size of a block of rows to score, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +27,16 @@ class Typical:
     @classmethod
     def of(
         cls, Z: np.ndarray, labelled: Mapping[str, np.ndarray], k: int, has_outliers: bool
-    ) -> Typical:
+    ) -> Self:
         """Return the typical values of prepared rows Z (m, d) with their labels and scores.
 
-        Rows of low scores are excluded. A cluster of only such rows gets the medians of all others.
+        Rows with low scores are excluded. A cluster without other rows gets the medians of the
+        remaining table.
         """
         labels, scores = labelled["label"], labelled["score"]
         if not np.isfinite(scores).all():
             scores = np.zeros(len(Z))
-        # Without outliers, the rows with the lowest 1 % of scores are explained.
+        # Without outliers, the rows with the lowest 1 % of scores get reasons.
         low = 0.0 if has_outliers else np.quantile(scores, 0.01, method="lower")
         usual = scores >= low if (scores >= low).any() else np.ones(len(Z), bool)
         values = np.tile(np.median(Z[usual], axis=0), (k, 1)).astype(np.float64)
@@ -52,10 +52,10 @@ def pulls(
     top: float,
     firsts: np.ndarray,
 ) -> np.ndarray:
-    """Return the pull of each group of columns on rows Z (m, d), (m, g) float64; see the module.
+    """Return the pull (m, g) float64 of each group of columns on rows Z (m, d); see the module.
 
-    `usual` (m, d) are the typical rows of their clusters, and `top` is the usual score, to which
-    higher scores are clipped. Groups start at the columns `firsts` (g,), ascending from 0.
+    `usual` (m, d) are the typical rows of their clusters. Scores above the usual score `top` are
+    clipped to it. Groups start at the columns `firsts` (g,), ascending from 0.
     """
 
     def capped(rows: np.ndarray) -> np.ndarray:

@@ -4,8 +4,6 @@ A rule is a few arrays and facts: all that workers and later tables need. A publ
 rule with the scaling of its rows (`distsvc.models.rows.scaling`).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -21,87 +19,81 @@ from distsvc.models.rules.reasons import Typical, pulls
 class ScoreWords:
     """Words of the page for a rule's score and outliers.
 
-    `meaning` is a paragraph on the score, printed after the number of rows outside; `axis` is the
-    title of the score's axis. If both are empty, the page describes the decision value f(x).
+    `meaning` is a paragraph on the score, after the number of rows outside, and `axis` the title of
+    the score's axis. If both are empty, the page describes the decision value f(x).
     """
 
     has_outliers: bool = True
     has_clusters: bool = True
     meaning: str = ""
-    heading: str = "Inside or outside"  # of the scores' histogram
+    heading: str = "Inside or outside"  # title of the scores' histogram
     axis: str = ""
     boundary: float | None = 0.0  # limit between the scores of rows inside and outside, if any
 
 
 class Rule(ABC):
-    """Labels rows by its fields, which are arrays or JSON values.
+    """Base of rules, which label rows by fields that are arrays or JSON values.
 
-    A subclass is a frozen dataclass. Each field is annotated with an `ArrayField` or `Fact`, in
-    which the dimension ``d`` is the number of columns.
+    A subclass is a frozen dataclass. Each field is annotated with an `ArrayField` or `Fact`. The
+    dimension ``d`` of a field is the number of columns.
     """
 
     form: ClassVar[str]  # the rule's name in saved models
     float64: ClassVar[bool] = False  # whether prepared rows are float64 instead of float32
-    meanings: ClassVar[Mapping[str, str]]  # of the published columns label, score and outlier
-    shared: ClassVar[str] = ""  # definition of `shares` in words; empty if there are no shares
+    meanings: ClassVar[Mapping[str, str]]  # the columns label, score and outlier, for users
+    shared: ClassVar[str] = ""  # definition of `shares` for users; empty if there are no shares
     words: ClassVar[ScoreWords] = ScoreWords()
     quick_pulls: ClassVar[bool] = False  # whether `pulls` is about as fast as `label`
-    beside: ClassVar[Mapping[str, Field]] = {}  # further fields of a saved model, not of the rule
+    beside: ClassVar[Mapping[str, Field]] = {}  # further fields of a saved model
 
     @property
     @abstractmethod
     def n_clusters(self) -> int:
-        """Number of clusters; labels are below it."""
+        """Number of clusters; labels are smaller."""
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the published columns of prepared rows Z (n, d) by name.
 
-        ``label`` (n,) int32, ``score`` (n,) float32 and ``outlier`` (n,) bool are among them. The
-        values of a row depend on no other row. A subclass implements this method, or `labels` and
+        Among them are ``label`` (n,) int32, ``score`` (n,) float32 and ``outlier`` (n,) bool. A
+        row's values depend on no other row. A subclass implements this method, or `labels` and
         `unrounded_scores`.
         """
         score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of prepared rows Z (n, d), as in `label`."""
         return self.label(Z)["label"]
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float32 of prepared rows Z (n, d), as in `label`."""
         return self.unrounded_scores(Z).astype(np.float32, copy=False)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
 
-        They are at least 0, and sum to 1 in each row. Rules with empty `shared` don't implement
-        this method.
+        A row's shares are at least 0, and sum to 1. Rules with empty `shared` have none.
         """
         raise NotImplementedError
 
     def plane(self, Z: np.ndarray) -> np.ndarray | None:
-        """Return the positions (n, 2) of prepared rows Z (n, d) in the rule's own plane, or None.
-
-        The plane separates clusters that no pair of columns separates.
-        """
+        """Return prepared rows Z (n, d) in a plane (n, 2) that separates clusters, or None."""
         return None
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
-        """Return prepared rows Z (n, d) along the directions (n, q) that the rule uses."""
+        """Return the coordinates (n, q) of prepared rows Z (n, d) that the rule uses."""
         return Z
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) of prepared rows Z (n, d) in the rule's full precision."""
+        """Return the scores (n,) of prepared rows Z (n, d) with the rule's full precision."""
         return self.label(Z)["score"]
 
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return the pull of each group of columns on rows Z (n, d), away from their clusters.
+        """Return the pull (n, g) float64 of each group of columns on rows Z (n, d).
 
-        The result is (n, g) float64 in units of the score, negative where a group makes a row less
-        of an outlier. `labels` (n,) are the rows' clusters, and `firsts` (g,) the first columns of
-        groups. The default computes 2 g scores per row; see `distsvc.models.rules.reasons`.
+        It is in units of the score, and negative if a group makes a row less of an outlier.
+        `labels` (n,) are the rows' clusters, and `firsts` (g,) the first columns of groups. The
+        default computes 2 g scores per row; see `distsvc.models.rules.reasons`.
         """
         usual = typical.values[labels].astype(Z.dtype)
         return pulls(self.unrounded_scores, Z, usual, typical.score, firsts)
@@ -116,10 +108,7 @@ class Rule(ABC):
     def restored(
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
-        """Return the rule of `d` columns from `facts` and `arrays`; ignore other entries.
-
-        A DataError names the first field that is missing or wrong.
-        """
+        """Return the rule of `d` columns from its fields; raise DataError if one is wrong."""
         sizes = {} if d is None else {"d": d}
         # Fields with a default may be lacking in models of earlier versions.
         factories = {f.name: f.default_factory for f in fields(cls)}  # type: ignore[arg-type]
@@ -132,7 +121,7 @@ class Rule(ABC):
         return rule
 
     def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
-        """Raise DataError if fields that are valid alone are inconsistent."""
+        """Raise DataError if valid fields are inconsistent."""
 
     def field_values(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
