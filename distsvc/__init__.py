@@ -1,7 +1,4 @@
-"""Density clustering and outlier detection for tables too big for a notebook.
-
-The public names are listed here. Estimators and runs are imported when first used.
-"""
+"""Density clustering and outlier detection for tables too big for a notebook."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

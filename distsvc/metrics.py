@@ -1,10 +1,8 @@
 """Validity indices of a clustering, with and without known classes.
 
-Rows with a negative label are unlabelled. Indices that compare with known classes count them as one
-cluster; indices that measure distances drop them.
+Rows with a negative label are unlabelled. Indices that compare clusters with classes count them as
+one cluster; indices of distances ignore them.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping
@@ -25,11 +23,10 @@ class Index(NamedTuple):
     Parameters
     ----------
     title : str
-        The name.
     direction : {"higher", "lower"}
-        The better direction.
+        Whether higher or lower values are better.
     definition : str
-        The definition in a sentence.
+        One or two sentences.
 
     See Also
     --------
@@ -93,7 +90,7 @@ def clustering_report(
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
-        The rows, on the scale of the distances.
+        The rows, scaled as for clustering.
     labels : array of shape (n_rows,)
         The cluster of each row; negative if it is unlabelled.
     y_true : array of shape (n_rows,) or None, default=None
@@ -145,7 +142,7 @@ def contingency_table(labels: ArrayLike, y_true: ArrayLike) -> Any:
     Returns
     -------
     scipy.sparse.csr_array of int64, shape (n_clusters, n_classes)
-        Rows and columns in sorted order of the labels.
+        Clusters and classes are in sorted order.
 
     See Also
     --------
@@ -177,8 +174,6 @@ def contingency_table(labels: ArrayLike, y_true: ArrayLike) -> Any:
 def indices_from_contingency(table: Any) -> dict[str, float]:
     """Compute the four indices that compare clusters with classes.
 
-    Pairs are counted with Python's integers, so no number of rows overflows.
-
     Parameters
     ----------
     table : integer array or scipy sparse array of shape (n_clusters, n_classes)
@@ -192,9 +187,9 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
 
     Notes
     -----
-    Pham, Le and Dang, section 5.2. Departure: purity divides N_ij by the rows of the *cluster*,
-    N_i, where the paper prints N_j; only N_i makes it a share of the rows. Single-cluster and
-    single-row cases follow scikit-learn.
+    Purity is as in Pham, Le and Dang (2017), section 5.2, except that N_ij is divided by the rows
+    of the cluster, N_i, not by N_j. Only N_i makes it a share. A single cluster or row has the
+    values of scikit-learn.
 
     See Also
     --------
@@ -220,17 +215,17 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
     cells.eliminate_zeros()
     counts = cells.data.astype(np.int64)
     i, j = cells.coords
+    n_rows = int(counts.sum())
+    if n_rows == 0:
+        names = ("purity", "rand_index", "adjusted_rand_index", "normalized_mutual_information")
+        return dict.fromkeys(names, math.nan)
     in_cluster, in_class, largest = (
         np.zeros(n, dtype=np.int64) for n in (*cells.shape, cells.shape[0])
     )
     np.add.at(in_cluster, i, counts)
     np.add.at(in_class, j, counts)
     np.maximum.at(largest, i, counts)
-    n_rows = int(counts.sum())
-    if n_rows == 0:
-        names = ("purity", "rand_index", "adjusted_rand_index", "normalized_mutual_information")
-        return dict.fromkeys(names, math.nan)
-
+    # Python's integers, so that no number of rows overflows.
     same_both = _pairs(counts)
     same_cluster = _pairs(in_cluster)
     same_class = _pairs(in_class)
@@ -253,7 +248,7 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
 
 
 def purity(labels: ArrayLike, y_true: ArrayLike) -> float:
-    """Return the share of rows in the most frequent class of their cluster.
+    """Return the share of rows that belong to the most frequent class of their cluster.
 
     Parameters
     ----------
@@ -299,8 +294,8 @@ def compactness(
     labels : array of shape (n_rows,)
         The cluster of each row; rows with a negative label are dropped.
     max_rows : int, default=10000
-        Maximum number of rows of a cluster whose pairs are all summed. The mean of a larger cluster
-        is estimated from pairs drawn uniformly with replacement.
+        Maximum number of rows in a cluster for which all pairs are summed. The mean of a larger
+        cluster is estimated from pairs drawn uniformly with replacement.
     random_state : int, default=0
         Seed of the pairs.
 
@@ -311,13 +306,13 @@ def compactness(
 
     Notes
     -----
-    Pham, Le and Dang, section 5.2. Departures: each pair counts once, as the divisor
-    N_k (N_k - 1) / 2 implies (the printed sum over ordered pairs would double the index); a cluster
-    of one row, 0 / 0 in the paper, adds 0.
+    As in Pham, Le and Dang (2017), section 5.2, with two departures. Each pair counts once, because
+    the printed sum over ordered pairs would double the index. A cluster of one row, 0 / 0 in the
+    paper, adds 0.
 
     See Also
     --------
-    davies_bouldin : Computes an index of spread and distance.
+    davies_bouldin : Compares spreads with distances of centres.
 
     Examples
     --------
@@ -349,8 +344,6 @@ def compactness(
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     """Return the Davies-Bouldin index of the labelled rows; smaller is better.
 
-    Pham, Le and Dang, section 5.2; their tables print "larger is better", against the definition.
-
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
@@ -361,11 +354,11 @@ def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     Returns
     -------
     float
-        NaN unless there are at least two clusters and fewer clusters than rows.
+        NaN if there is one cluster, or as many clusters as rows.
 
     See Also
     --------
-    sklearn.metrics.davies_bouldin_score : Equal up to rounding if all rows are labelled.
+    sklearn.metrics.davies_bouldin_score : The same index, up to rounding.
 
     Examples
     --------
@@ -378,7 +371,7 @@ def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     clusters, index = np.unique(kept, return_inverse=True)
     if not 2 <= len(clusters) <= len(rows) - 1:
         return math.nan
-    # Importing scikit-learn would take longer than a small job.
+    # Importing scikit-learn's function would take longer than a small job.
     groups = [rows[index == k] for k in range(len(clusters))]
     centres = np.array([group.mean(axis=0) for group in groups])
     pairs = zip(groups, centres, strict=True)

@@ -5,8 +5,6 @@ raw rows, such as a pandas DataFrame, and return a DataFrame of the published co
 ``pip install 'distsvc[mlflow]'``.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -83,14 +81,14 @@ def save_model(
     run : Run, str or path
         A run or its path.
     path : str or path
-        The folder.
+        The new folder.
     mlflow_model : mlflow.models.Model or None, default=None
         MLflow's description of the model, which is extended.
     signature : mlflow.models.ModelSignature or None, default=None
-        Columns of input and output. None: the model's columns and its id, of any type, and the
-        published columns. The model checks the input's values itself.
+        Columns of input and output. None: as input the model's columns and its id, of any type; as
+        output the published columns.
     pip_requirements : list of str or None, default=None
-        Requirements of the saved model. None: this version of distsvc, or those of ``conda_env``.
+        Requirements of the saved model. None: ``conda_env`` if given, else this version of distsvc.
     **options
         Options of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
 
@@ -138,7 +136,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Model:
     model_uri : str
         MLflow's URI, such as ``models:/shuttle/1`` or ``runs:/ID/model``, or a folder.
     dst_path : str or None, default=None
-        The folder of the download.
+        Folder of the download.
 
     Returns
     -------
@@ -164,19 +162,14 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Model:
     return read_saved_model(Path(folder) / data)
 
 
-def _load_pyfunc(path: str) -> _Labels:
-    """Return the model for `mlflow.pyfunc.load_model`."""
-    return _Labels(read_saved_model(Path(path)))
-
-
 class _Labels:
     """MLflow's interface to a model."""
 
     def __init__(self, model: Model):
         self._model = model
 
-    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """Return the published columns of raw rows, with the index of a DataFrame."""
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> "pd.DataFrame":
+        """Return the published columns of raw rows; they keep the index of a DataFrame."""
         import pandas as pd
 
         labels = self._model.label(model_input).to_pandas()
@@ -188,8 +181,13 @@ class _Labels:
         return self._model
 
 
+def _load_pyfunc(path: str) -> _Labels:
+    """Return the model for `mlflow.pyfunc.load_model`."""
+    return _Labels(read_saved_model(Path(path)))
+
+
 def _signature(model: Model) -> Any:
-    """Return the signature of a model; input columns have any type, since the model checks them."""
+    # Input columns have any type, since the model checks their values.
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
 

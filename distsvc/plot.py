@@ -3,8 +3,6 @@
 They need the extra ``report``: ``pip install 'distsvc[report]'``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["clusters", "profiles", "tree"]
 
 
-def tree(model: Any) -> Figure:
+def tree(model: Any) -> "Figure":
     """Draw the tree of a model, which explains its number of clusters.
 
-    A level tree is drawn as hills of density, in colour if they are clusters. A tree of hyperplanes
-    is drawn as its splits, each with the density of its rows along its direction.
+    A level tree is drawn as hills of density; clusters have colours. A tree of hyperplanes is drawn
+    as its splits, each with the density of the rows across the hyperplane.
 
     Parameters
     ----------
@@ -75,18 +73,18 @@ def tree(model: Any) -> Figure:
     )
 
 
-def clusters(model: Any, X: Any) -> Figure:
+def clusters(model: Any, X: Any) -> "Figure":
     """Draw rows in a plane in the colours of their clusters; outliers are grey.
 
-    The plane has two columns, one column and the score, directions that separate the clusters, or
-    the first two principal components, as on the page.
+    The axes of the plane are those of the page: two columns, a column and the score, two directions
+    that separate the clusters, or the first two principal components.
 
     Parameters
     ----------
     model : estimator that clusters, Run, or the model of a run
-        The estimator must be fitted.
+        An estimator must be fitted.
     X : array-like or table of shape (n, d)
-        Rows in memory, as for `predict`; raw ones for a run. At most 3000 random rows are drawn.
+        Rows in memory, as `predict` takes them. At most 3000 random rows are drawn.
 
     Returns
     -------
@@ -116,17 +114,16 @@ def clusters(model: Any, X: Any) -> Figure:
     from distsvc.run.reporting.explaining import plane
 
     rows = _shown_rows(model.model if isinstance(model, Run) else model, X)
-    counted = np.unique(rows.labels[rows.labels >= 0], return_counts=True)
-    boundary = rows.rule.words.boundary
-    return drawing.as_figure(figures.plane, plane(*rows), _cluster_rows(*counted), None, boundary)
+    sizes, boundary = _cluster_rows(rows.labels), rows.rule.words.boundary
+    return drawing.as_figure(figures.plane, plane(*rows), sizes, None, boundary)
 
 
-def profiles(run: Run) -> Figure:
+def profiles(run: Run) -> "Figure":
     """Draw, for each cluster of a published run, the columns that distinguish it best.
 
     Each column has a bar for the cluster's rows above a bar for all other rows. A bar reaches from
-    quartile to quartile, with a mark at the median. For a category, its length is the share of rows
-    that have the category.
+    the lower to the upper quartile, with a mark at the median. For a category, the bar's length is
+    the share of rows in the category.
 
     Parameters
     ----------
@@ -140,7 +137,7 @@ def profiles(run: Run) -> Figure:
     Raises
     ------
     ValueError
-        The run has no profiles, since it has fewer than two clusters.
+        The run has fewer than two clusters.
 
     See Also
     --------
@@ -164,35 +161,33 @@ def profiles(run: Run) -> Figure:
 
 
 class _Rows(NamedTuple):
-    """Arguments of `plane`: rows, raw (m, d) and prepared (m, D), with labels and scores (m,).
-
-    The first prepared column of raw column j is ``firsts[j]``.
-    """
+    """Arguments of `plane`."""
 
     rule: Rule
     columns: Sequence[str]
-    raw: np.ndarray
-    prepared: np.ndarray
+    raw: np.ndarray  # (m, d): rows as given
+    prepared: np.ndarray  # (m, D): rows as the rule takes them
     labels: np.ndarray
     scores: np.ndarray
-    firsts: np.ndarray
+    firsts: np.ndarray  # (d,): the first prepared column of each raw column
 
 
 def _named(model: Any) -> str:
     return repr(model) if isinstance(model, Run) else type(model).__name__
 
 
-def _cluster_rows(labels: np.ndarray, counts: np.ndarray) -> list[ClusterRow]:
-    """Return clusters and their rows, the largest first."""
+def _cluster_rows(labels: np.ndarray) -> list[ClusterRow]:
+    """Return the clusters of labels (n,) and their numbers of rows, the largest first."""
+    names, counts = np.unique(labels[labels >= 0], return_counts=True)
     total = max(int(counts.sum()), 1)
     order = np.argsort(-counts, kind="stable")
-    rows = [(int(labels[k]), int(counts[k])) for k in order]
+    rows = [(int(names[k]), int(counts[k])) for k in order]
     return [ClusterRow(label=label, rows=n, share=n / total) for label, n in rows]
 
 
 def _parts_of_fit(
     model: Any,
-) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
+) -> tuple["LevelTreePart | None", "TreePart | None", list[ClusterRow]]:
     """Return a fitted estimator's level tree and tree of splits, if any, and its clusters."""
     from distsvc.models.automatic.engine import AutomaticEngine
     from distsvc.models.bases.passes import ClusterEstimator
@@ -206,16 +201,13 @@ def _parts_of_fit(
     model._settle()
     engine = model._engine
     labels = np.asarray(model.labels_) if hasattr(model, "labels_") else np.empty(0, np.int32)
-    sizes = _cluster_rows(*np.unique(labels[labels >= 0], return_counts=True))
+    sizes = _cluster_rows(labels)
     if isinstance(engine, TreeEngine):
         columns = _column_names(model, engine.pilot.shape[1])
         labelled = engine.rule.labels(engine.pilot)
-        sizes = sizes or _cluster_rows(*np.unique(labelled, return_counts=True))
-        return None, tree_part(engine, columns, engine.pilot, labelled), sizes
-    if isinstance(engine, AutomaticEngine):
-        levels = engine.answer.levels
-        if levels is None:
-            return None, None, sizes
+        part = tree_part(engine, columns, engine.pilot, labelled)
+        return None, part, sizes or _cluster_rows(labelled)
+    if isinstance(engine, AutomaticEngine) and (levels := engine.answer.levels) is not None:
         return levels_part(levels, engine.numbers(levels)).tree, None, sizes
     if isinstance(engine, LevelTreeEngine):
         return levels_part(engine.levels).tree, None, sizes
