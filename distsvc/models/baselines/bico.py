@@ -11,7 +11,6 @@ from distsvc.errors import UnusableRowsError
 from distsvc.job.parameters import MAX_IN_MEMORY, RandomState
 from distsvc.kernels.baselines import insert_rows, rebuild
 from distsvc.models.baselines.estimator import CentreBaseline, StreamBaseline
-from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
@@ -124,11 +123,9 @@ class BICO(StreamBaseline, CentreBaseline):
     Examples
     --------
     >>> from distsvc.baselines import BICO
-    >>> from sklearn.datasets import make_blobs
-    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-    >>> model = BICO(n_clusters=3, random_state=0).fit(X)
-    >>> model.cluster_centers_.shape
-    (3, 2)
+    >>> model = BICO(n_clusters=2).partial_fit([[0.0], [8.0]]).partial_fit([[9.0], [9.5]])
+    >>> model.predict([[1.0], [10.0]])
+    array([1, 0], dtype=int32)
 
     """
 
@@ -169,11 +166,9 @@ class BICO(StreamBaseline, CentreBaseline):
     def inertia_(self) -> float:
         return self._solve()[1]
 
-    def _groups(self, k: int) -> np.ndarray:
-        centres = self.cluster_centers_
+    def _sizes(self) -> np.ndarray:
         nearest = self._labels(self.coreset_points_)
-        sizes = np.bincount(nearest, self.coreset_weights_, len(centres))
-        return merged_centres(centres, sizes, k)
+        return np.bincount(nearest, self.coreset_weights_, len(self.cluster_centers_))
 
     def _begin(self, X: np.ndarray) -> None:
         size = int(self.size or min(POINTS_A_CLUSTER * self.n_clusters, MAX_IN_MEMORY))

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
 from distsvc.job.parameters import COUNT, RandomState, check_parameters
-from distsvc.models.baselines.merging import by_size, first_splits
+from distsvc.models.baselines.merging import by_size, first_splits, merged_centres
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.split_tree import Nodes, leaves_by_size
 from distsvc.models.bases.interface import StreamEstimator
@@ -109,6 +109,13 @@ class CentreBaseline(Baseline):
     def _fit_centres(self, X: np.ndarray, shuffled: np.ndarray, seed: int) -> None:
         """Fit centres to `shuffled` rows (n, d) float64, and label the rows in X's order."""
         raise NotImplementedError
+
+    def _groups(self, k: int) -> np.ndarray:
+        return merged_centres(self.cluster_centers_, self._sizes(), k)
+
+    def _sizes(self) -> np.ndarray:
+        """Return the number of rows (k,) of each centre, or the sum of their weights."""
+        return np.bincount(self.labels_, minlength=len(self.cluster_centers_))
 
     def _rule(self) -> Centres:
         return Centres(self.cluster_centers_)

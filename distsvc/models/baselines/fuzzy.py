@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
-from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres, memberships_of
 from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.rows.threads import map_blocks, map_threads
@@ -79,11 +78,8 @@ class FuzzyCMeans(CentreBaseline):
     Examples
     --------
     >>> from distsvc.baselines import FuzzyCMeans
-    >>> from sklearn.datasets import make_blobs
-    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-    >>> model = FuzzyCMeans(n_clusters=3, random_state=0).fit(X)
-    >>> model.memberships_.shape
-    (300, 3)
+    >>> FuzzyCMeans(n_clusters=2).fit([[0.0], [1.0], [9.0], [9.0], [10.0]]).labels_
+    array([1, 1, 0, 0, 0], dtype=int32)
 
     """
 
@@ -133,11 +129,10 @@ class FuzzyCMeans(CentreBaseline):
         Examples
         --------
         >>> from distsvc.baselines import FuzzyCMeans
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = FuzzyCMeans(n_clusters=3, random_state=0).fit(X)
-        >>> model.memberships([[3.0, 0.0]]).sum().round(6)
-        np.float64(1.0)
+        >>> model = FuzzyCMeans(n_clusters=2).fit([[0.0], [1.0], [9.0], [9.0], [10.0]])
+        >>> model.memberships([[0.5], [9.5]]).round(1)
+        array([[0., 1.],
+               [1., 0.]])
 
         """
         self._settle()
@@ -149,8 +144,8 @@ class FuzzyCMeans(CentreBaseline):
             lambda block: memberships_of(cdist(block, centres, "sqeuclidean"), m), X, self.n_jobs
         )
 
-    def _groups(self, k: int) -> np.ndarray:
-        return merged_centres(self.cluster_centers_, self.memberships_.sum(axis=0), k)
+    def _sizes(self) -> np.ndarray:
+        return self.memberships_.sum(axis=0)
 
 
 def alternate(

@@ -7,7 +7,6 @@ from sklearn.cluster import KMeans as ScikitKMeans
 
 from distsvc.job.parameters import FirstCentres, RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
-from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
 
 
@@ -62,11 +61,8 @@ class KMeans(CentreBaseline):
     Examples
     --------
     >>> from distsvc.baselines import KMeans
-    >>> from sklearn.datasets import make_blobs
-    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-    >>> model = KMeans(n_clusters=3, random_state=0).fit(X)
-    >>> model.cluster_centers_.shape
-    (3, 2)
+    >>> KMeans(n_clusters=2).fit([[0.0], [1.0], [8.0], [9.0], [9.5]]).labels_
+    array([1, 1, 0, 0, 0], dtype=int32)
 
     """
 
@@ -94,7 +90,3 @@ class KMeans(CentreBaseline):
         self.cluster_centers_ = Centres.by_size(means.cluster_centers_, X).centres
         self.labels_ = self._labels(X)
         self._hold_rows(X)
-
-    def _groups(self, k: int) -> np.ndarray:
-        sizes = np.bincount(self.labels_, minlength=len(self.cluster_centers_))
-        return merged_centres(self.cluster_centers_, sizes, k)

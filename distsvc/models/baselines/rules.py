@@ -68,7 +68,7 @@ class Centres(Rule):
         apart = cdist(self.centres, self.centres)
         for part, squared in self._squared_distances(Z):
             nearest = squared.argmin(axis=1)
-            # The border with a centre b lies (|x - b|^2 - |x - a|^2) / (2 |a - b|) from x, near a.
+            # From a row x near a, the border with b is (|x - b|^2 - |x - a|^2) / (2 |a - b|) away.
             beyond = squared - squared.min(axis=1, keepdims=True)
             gaps = 2.0 * apart[nearest]
             borders = np.divide(beyond, gaps, out=np.zeros_like(beyond), where=gaps > 0.0)
@@ -136,7 +136,7 @@ class Splits(Rule):
     children: Annotated[np.ndarray, ChildrenField("int64", "m 2")]
     clusters: Annotated[np.ndarray, ClustersField("int32", "m", least=NO_CHILD)]
     mean: Annotated[np.ndarray, ArrayField("float64", "d")]  # origin of the rows
-    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]  # along the directions
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]  # of the projections
 
     @property
     def n_clusters(self) -> int:

@@ -65,11 +65,9 @@ class ScoresRows:
 
         Examples
         --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
-        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
+        >>> from distsvc import LinearSVDD
+        >>> model = LinearSVDD(nu=0.5).fit([[0.0], [1.0], [2.0], [3.0]])
+        >>> inside, outside = model.score_samples([[1.5], [10.0]])
         >>> inside > outside
         np.True_
 
@@ -97,11 +95,9 @@ class DecidesRows(ScoresRows):
 
         Examples
         --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(random_state=0).fit(X)
-        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
+        >>> from distsvc import LinearSVDD
+        >>> model = LinearSVDD(nu=0.5).fit([[0.0], [1.0], [2.0], [3.0]])
+        >>> model.decision_function([[1.5], [10.0]]) > 0
         array([ True, False])
 
         """
@@ -136,14 +132,10 @@ class StreamEstimator:
 
         Examples
         --------
-        >>> from distsvc import MixtureClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(2000, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = MixtureClustering(random_state=0)
-        >>> for block in (X[:1000], X[1000:]):
-        ...     model = model.partial_fit(block)
-        >>> model.n_clusters_
-        3
+        >>> from distsvc.baselines import BICO
+        >>> model = BICO(n_clusters=2).partial_fit([[0.0], [8.0]]).partial_fit([[9.0], [9.5]])
+        >>> model.predict([[1.0], [10.0]])
+        array([1, 0], dtype=int32)
 
         """
         raise NotImplementedError

@@ -108,12 +108,10 @@ class DescribesRows(FitsRows, BaseEstimator):
 
     @cached_property
     def probabilities_(self) -> LazyValues:
-        """Membership of each row of `fit` in its own cluster."""
         return self._of_held("probabilities_")
 
     @cached_property
     def outlier_scores_(self) -> LazyValues:
-        """Outlier score of each row of `fit`."""
         return self._of_held("outlier_scores_")
 
     @property
@@ -174,12 +172,9 @@ class DescribesRows(FitsRows, BaseEstimator):
 
         Examples
         --------
-        >>> from distsvc import MixtureClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = MixtureClustering(random_state=0).fit(X)
-        >>> len(set(model.cut(2).tolist()))
-        2
+        >>> from distsvc.baselines import KMeans
+        >>> KMeans(n_clusters=3).fit([[0.0], [1.0], [8.0], [9.0], [9.5]]).cut(2)
+        array([1, 1, 0, 0, 0], dtype=int32)
 
         """
         raise NotImplementedError

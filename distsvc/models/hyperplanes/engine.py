@@ -190,7 +190,7 @@ class TreeEngine:
             raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         n_clusters, rule = given["n_clusters"], given["elbow"]
         cuts = [tree.cut(n_clusters or elbow(tree.curve, rule)) for tree in grown]
-        # The largest z of all trees would be larger by chance with more of them.
+        # A maximum over all trees would grow with their number, by chance.
         self.tree_valleys = np.array([self._valleys(cut).max(initial=0.0) for cut in cuts])
         self.clearest_valley = float(np.median(self.tree_valleys))
         cuts, alike = self._agreeing_cuts(cuts)

@@ -17,7 +17,7 @@ from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 MIN_CURVE = 10
-"""Smallest K_max in section 3 of Hofmeyr (2021), the points of a curve that has an elbow."""
+"""Minimum number of points of a curve for its elbow: K_max in section 3 of Hofmeyr (2021)."""
 
 
 @dataclass
@@ -142,9 +142,9 @@ def _reached(root: int, children: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def split_order(
     children: np.ndarray, sums_of_squares: np.ndarray, growth: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the splits (L - 1,) int32 in their order, and the sums of squares (L,).
+    """Return the splits (L - 1,) int32 in order of importance, and the curve (L,).
 
-    The first K - 1 splits are the model of K clusters, H_K, which has the K-th sum of squares.
+    The first K - 1 splits are the model of K clusters, H_K. Its sum of squares is curve[K - 1].
     "prune" (section 3) removes splits from the bottom up, each time the split that adds least to
     the sum of squares. "forward" adds splits from the root down, each time the split that reduces
     the sum most. Ties are broken by node number. The sum may grow with K, since the squares of a
@@ -193,8 +193,8 @@ class ClusterTree:
     counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]  # numbers of rows
     sums_of_squares: Annotated[np.ndarray, ArrayField("float64", "m")]  # about learned means
     children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]  # indices, -1 in leaves
-    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]  # of `split_order`
-    curve: Annotated[np.ndarray, ArrayField("float64", "L")]  # of `split_order`
+    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]  # see `split_order`
+    curve: Annotated[np.ndarray, ArrayField("float64", "L")]  # see `split_order`
 
     @property
     def n_leaves(self) -> int:
@@ -256,7 +256,8 @@ def valley(positions: np.ndarray) -> tuple[float, float]:
     `positions` (n,) of a node's rows are relative to its hyperplane; s is their standard deviation.
     Rows are counted in windows of half-width 1.06 s n^-1/5. n_0 is the count about 0, and n_1 the
     lower of the highest counts on the two sides, up to 4 s away. The height is n_0 / n_1.
-    z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is about standard normal if the densities are equal.
+    z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is of the order of a standard normal variable for equal
+    densities.
     """
     n = len(positions)
     if n < 10 or np.ptp(positions) == 0.0:

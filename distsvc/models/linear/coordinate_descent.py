@@ -204,7 +204,7 @@ def solve(
     the descent by returning true.
     """
     everyone = np.arange(state.alpha.size)
-    greedy = not method.solver.startswith("cyclic")  # steps move the most violating pairs of all
+    greedy = not method.solver.startswith("cyclic")  # moves the most violating of all pairs
     share = method.share or SOLVER_SHARES.get(method.solver, 0.0)
     limit = 1 if method.solver == "greedy-2cd" else max(int(share * everyone.size), 1)
     by_blocks = method.solver == "cyclic-4cd-greedy"

@@ -149,17 +149,11 @@ class LinearEngine(ABC):
         return self.rule_type(weights, mean, offset, self.is_ball)
 
     def fitted_facts(self) -> Facts:
-        of = self.solution
-        facts = {
-            "objective": of.objective,
-            "violation": of.violation,
-            "n_iter": of.n_iter,
-            "n_passes": of.n_passes,
-            "offset": of.offset,
-            "radius": radius(of.offset) if self.is_ball else None,
-            "duality_gap": of.duality_gap,
-        }
-        return {name: value for name, value in facts.items() if value is not None}
+        known = dict(vars(self.solution))
+        if self.is_ball:
+            known["radius"] = radius(self.solution.offset)
+        names = ["objective", "violation", "n_iter", "n_passes", "offset", "radius", "duality_gap"]
+        return {name: known[name] for name in names if known.get(name) is not None}
 
     def solved(self) -> State:
         facts = vars(self.solution) | {"notes": list(self.notes)}

@@ -65,7 +65,7 @@ class LinearRule(Rule):
 
 @dataclass(frozen=True)
 class OneClassRule(LinearRule):
-    """Rule of a hyperplane: rows beyond it, seen from the origin, are one cluster."""
+    """Rule of a hyperplane: rows on the far side from the origin are one cluster."""
 
     form: ClassVar[str] = "linear-one-class"
     meanings: ClassVar[Mapping[str, str]] = {

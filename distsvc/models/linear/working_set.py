@@ -18,7 +18,7 @@ from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, Stat
 
 
 def working_rows(n_features: int) -> int:
-    """Return the maximum number of rows in a `Candidates`: 8 MiB, or 100 if these need more."""
+    """Return the maximum number of rows in a `Candidates`: 8 MiB of rows, but at least 100."""
     return max(100, 2**20 // n_features)
 
 
@@ -91,7 +91,7 @@ class WorkingSet:
         # Objective of `Problem` over all rows; `linear` is its term p'alpha at the start.
         self.objective = 0.5 * self.scale * float((u * u).sum()) + linear
         self.n_iter = 0  # outer steps
-        self.violation = np.inf  # of optimality by two rows of the table, in the last pass
+        self.violation = np.inf  # of optimality, by two rows of the last pass
         self.least, self.most = -np.inf, np.inf  # extremes of G after `descend`
 
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:

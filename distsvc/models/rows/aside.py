@@ -13,7 +13,7 @@ MAX_OUTLIER_ROWS = 8
 """Maximum number of rows that are ignored in learning."""
 
 MIN_OUTLIER_RANGES = 3.0
-"""Minimum distance of an ignored row from all other rows, in ranges of those rows."""
+"""Minimum distance of an ignored row from the other rows' range, in units of that range."""
 
 MIN_DISTANCE_RATIO = 10.0
 """Minimum ratio of the last ignored row's distance to that of the next far row."""

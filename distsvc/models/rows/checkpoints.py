@@ -18,7 +18,6 @@ Restored = TypeVar("Restored")
 Restore = Callable[[Facts, dict[str, np.ndarray]], Restored]
 
 MAX_STATE_COUNT = 2**62
-"""Maximum value of a count in a state."""
 
 
 class Checkpoint:

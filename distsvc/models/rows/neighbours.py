@@ -9,7 +9,6 @@ from distsvc.kernels import nearest
 from distsvc.models.rows.threads import map_threads
 
 NEIGHBOUR_BLOCK_ROWS = 128
-"""Number of rows in a block of the search."""
 
 
 def nearest_others(

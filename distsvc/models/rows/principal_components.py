@@ -5,7 +5,7 @@ import numpy as np
 from distsvc.models.rows.threads import one_thread
 
 MOST_COMPONENTS = 20
-"""Maximum number of directions along which models use rows of many columns."""
+"""Maximum number of directions that models use in a table of many columns."""
 
 SEARCHED = 100
 """Maximum number of principal components that are computed."""

@@ -43,13 +43,13 @@ def seed_of(random_state: RandomState) -> int:
 
 
 def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
-    """Return the keys (n,) uint64 of the rows with numbers `rows` (n,) int64, all different."""
+    """Return the distinct keys (n,) uint64 of the rows with the numbers `rows` (n,) int64."""
     start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     return splitmix(start, rows)
 
 
 def splitmix(start: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
-    """Return numbers (n,) uint64 of SplitMix64 (Steele, Lea and Flood 2014), `steps` (n,) ahead."""
+    """Return SplitMix64 (Steele, Lea and Flood 2014), `steps` (n,) after `start`, as uint64."""
     z = start + np.asarray(steps, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

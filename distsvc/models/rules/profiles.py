@@ -14,7 +14,6 @@ BINS = 256
 """Number of equally frequent bins of a column, whose borders are ends of ranges."""
 
 MAX_PROFILE_COLUMNS = 5
-"""Maximum number of columns in a profile."""
 
 J_DECIMALS = 2
 """Number of decimals of J; columns that agree in these are ties."""
@@ -133,7 +132,7 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
-    """Return the ranks of x (m,) from 1, means for ties; importing `scipy.stats` would be slow."""
+    """Return the ranks of x (m,) from 1, mean ranks for ties; `scipy.stats` is slow to import."""
     _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - 0.5 * (counts - 1))[which]
 
@@ -146,8 +145,8 @@ def _columns(
     Ties are ordered by the distance of the medians, in units of the quartile range.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
-    # Unrelated columns of n and m rows exceed 2.5 units in fewer than one of a thousand cases.
-    # J = 0.9 is always enough; a column needs a third of the best J.
+    # J of an unrelated column exceeds this multiple of its standard error in fewer than one of a
+    # thousand cases. J = 0.9 is always enough. A column needs a third of the best J.
     least = max(min(2.5 * np.sqrt(1.0 / n + 1.0 / m), 0.9), 1 / 3 * apart.max())
     known = np.flatnonzero(apart >= least)
     some = known[np.argsort(-apart[known], kind="stable")]
