@@ -13,7 +13,8 @@ from scipy.spatial.distance import cdist
 
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
-from distsvc.models.baselines.split_tree import NO_CHILD, subtract_centre, walk
+from distsvc.models.baselines.split_tree import NO_CHILD, walk
+from distsvc.models.rows.scaling import subtract_centre
 from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
 from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords

@@ -62,9 +62,3 @@ def spread(positions: np.ndarray) -> float:
 def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """Return the projections (n,) float32 of rows Z (n, d) float32 on a direction (d,) float32."""
     return project(Z, direction[np.newaxis])[:, 0]
-
-
-def subtract_centre(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Return rows X (n, d) relative to the centre (d,), float32 in C order."""
-    out = np.empty(X.shape, np.float32)
-    return np.subtract(X, centre, out=out, dtype=np.float64, casting="unsafe")

@@ -51,7 +51,7 @@ class ScoresRows:
     def score_samples(self, X: TableLike) -> LazyValues:
         """Return a score of every row: the higher, the farther inside its cluster.
 
-        The notes of the class define the score.
+        The docstring of the class defines the score.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class DecidesRows(ScoresRows):
     def decision_function(self, X: TableLike) -> LazyValues:
         """Return the score of every row, negative outside all clusters.
 
-        The notes of the class define the score's unit.
+        The docstring of the class defines the score's unit.
 
         Parameters
         ----------

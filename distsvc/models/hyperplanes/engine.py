@@ -21,6 +21,7 @@ from distsvc.models.rows.checkpoints import (
     State,
 )
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
+from distsvc.models.rows.scaling import subtract_centre
 from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
@@ -126,8 +127,7 @@ class TreeEngine:
         return Z if self.scale is None else np.ascontiguousarray(Z / self.scale)
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        out = np.empty(X.shape, np.float32)
-        return np.subtract(X, self.centre, out=out, dtype=np.float64, casting="unsafe")
+        return subtract_centre(X, self.centre)
 
     def n_passes(self, n_rows: int) -> int:
         n = self._sample_rows(n_rows)

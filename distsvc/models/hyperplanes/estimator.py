@@ -84,7 +84,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row, 0 the largest among the rows learned from. Equal to ``predict(X)``.
     probabilities_ : ndarray of shape (n,), float32
-        Entry of `predict_proba` for the label of every row, 0 to 1.
+        Share of each row's own cluster, as in `predict_proba`.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus `score_samples`: high near another cluster. No row counts as outside, however far it
         is from all others.

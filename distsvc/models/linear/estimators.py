@@ -185,9 +185,9 @@ class LinearOneClassSVM(_LinearEstimator):
     compute_gap : bool, default=False
         Compute ``duality_gap_``.
     memory_rows : int or None, default=None
-        Rows that a job solves in memory, at least 1000. For a larger table, it solves a sample of
-        this size, then makes outer steps of one pass over the table each. None: as many rows as fit
-        in 256 MiB. `fit` ignores it.
+        Rows that a job solves in memory, at least 1000. For a larger table, a job solves a sample
+        of this size, then makes outer steps of one pass over the table each. None: as many rows as
+        fit in 256 MiB. `fit` ignores this parameter.
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None

@@ -45,6 +45,12 @@ def check_finite(Z: np.ndarray) -> None:
         raise UnusableRowsError("values are not finite in float32; scale the features")
 
 
+def subtract_centre(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Return rows X (n, d) relative to the centre (d,), float32 in C order."""
+    out = np.empty(X.shape, np.float32)
+    return np.subtract(X, centre, out=out, dtype=np.float64, casting="unsafe")
+
+
 def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield slices and rows of X (n, d) in the kernels' layout: float64, C order, writable.
 
