@@ -51,9 +51,7 @@ class Values:
     centre: np.ndarray  # (D,) float64, subtracted from rows
     column: str
     least: float = -np.inf  # rows with a lower score have label -1 and probability 0
-    columns: ModelledColumns | None = (
-        None  # model that prepares rows, before `centre` is subtracted
-    )
+    columns: ModelledColumns | None = None  # model that prepares raw rows first
 
     @property
     def answer(self) -> RowValues:
