@@ -1,7 +1,5 @@
 """Clusters a table, or labels it with the model of the previous run; prepares rows for learners."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -279,10 +277,10 @@ def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Tab
         return []
     from distsvc.report.formats import measured  # takes time to import
 
-    found, words = labelled.ignored.found, labelled.labeller.rule.words
-    ids = dict(zip(found["aside_rows"].tolist(), found["aside_ids"].tolist(), strict=True))
+    ignored, words = labelled.ignored, labelled.labeller.rule.words
+    ids = dict(zip(ignored.aside_rows.tolist(), ignored.aside_ids.tolist(), strict=True))
     named, inside, units = [], list[str](), units_of(table.features, table.types)
-    outliers = set(found["aside_rows"][found["aside_outliers"]].tolist())
+    outliers = set(ignored.aside_rows[ignored.aside_outliers].tolist())
     for far in rows:
         name = f"{table.id} {one_line(ids[far.row])}" if ids[far.row] else f"row {far.row}"
         column = table.columns[far.column]

@@ -7,8 +7,6 @@ Memory is arithmetic on the sizes of the job. The constants of processes were me
 few rows; `python -m benchmarks forecast` compares sums with measured peaks.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -20,8 +20,6 @@ runs the phases. The driver computes everything else from results in the run's d
 depend neither on the partitions nor on the workers.
 """
 
-from __future__ import annotations
-
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.fitting import assign_table, cluster_table

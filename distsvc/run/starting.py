@@ -3,8 +3,6 @@
 Results of an interrupted run are used only if the job, its input and the code are the same.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -12,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from distsvc.errors import (
     CheckFailedError,
@@ -117,7 +115,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
 
 
 def _lineage(
-    request: Request, run: RunDirectory, inputs: str, previous: Previous | None
+    request: "Request", run: RunDirectory, inputs: str, previous: Previous | None
 ) -> Lineage | None:
     """Return the lineage of a run, if its job names a previous run."""
     job, output = request.job, request.output.store.address
@@ -207,7 +205,7 @@ class Request:
     continued: ContinuedRun | None = None  # run with the previous model
 
     @classmethod
-    def of(cls, job: Job, previous: Previous | None) -> Request:
+    def of(cls, job: Job, previous: Previous | None) -> Self:
         """Return the request of a job; `previous` is the published run that it continues."""
         output = Output(job.output.path)
         if previous is None:

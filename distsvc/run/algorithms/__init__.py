@@ -1,7 +1,5 @@
 """Algorithms of jobs, one module each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from distsvc.errors import DataError

@@ -3,8 +3,6 @@
 The algorithms are listed in `distsvc.run.algorithms`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@
 4. ``choose``: the driver compares the proposals of both views, and chooses.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -25,7 +23,6 @@ from distsvc.models.automatic.rule import FlooredLandmarkRule, MixtureRule
 from distsvc.models.graph.coordinates import GRAPH_NEIGHBOURS, MOST_COORDINATES, NoGraphReason
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.graph.landmarks import LandmarkRule
-from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.principal_components import SEARCHED
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.threads import one_thread
@@ -88,7 +85,7 @@ class Graph:
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
         return Memory(rows | walk, view | vectors)
 
-    def _place(self, run: RunDirectory, ranges: Ranges, checkpoint: Checkpoint) -> Result:
+    def _place(self, run: RunDirectory, ranges: Ranges) -> Result:
         keys, rows = held_rows(run, ranges)
         engine = self.engine
         engine.place(rows, keys)

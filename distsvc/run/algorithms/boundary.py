@@ -8,8 +8,6 @@ SVC and FSVC are trained and labelled on the driver, on a sample in memory. For 
 3. ``segments``: equilibria are joined if the segments between them stay inside.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial
@@ -32,7 +30,7 @@ from distsvc.run.learning.preparation import Preparation, prepared
 from distsvc.run.learning.stream import Memory, Sizes, held_rows, held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey, learned_blocks
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
 
 SYSTEM_ROWS = 20_000
 """Approximate maximum number of rows for SVC and FSVC as jobs; their time grows with the square."""
@@ -57,7 +55,9 @@ class BoundaryModel(AlgorithmJob):
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         engine, run = self.engine, steps.run
-        trained = steps.work_out(TRAINED, partial(self._train, run, survey.n_rows))
+        checkpoints = TaskCheckpoints(run, TRAINED)
+        trained = steps.work_out(TRAINED, partial(self._train, run, survey.n_rows, checkpoints))
+        checkpoints.remove()
         engine.restore(trained.facts, trained.arrays)
         if engine.parameters.labelling in IN_MEMORY:
             with steps.progress.phase("clusters"):

@@ -13,8 +13,6 @@ shows the paper's numbers, `cluster_tree.numbers` (1 is the root, below i are 2 
 `cut.labels` are clusters, or -1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,11 +7,10 @@
 3. ``vote``: the driver counts the votes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -81,7 +80,7 @@ class Training:
     view: np.ndarray  # (m, q) float32: the projected pilot
 
     @classmethod
-    def read(cls, run: RunDirectory) -> Training:
+    def read(cls, run: RunDirectory) -> Self:
         """Return the training stored in a run."""
         found = run.read(ENSEMBLE)
         known, arrays = found.facts, found.arrays

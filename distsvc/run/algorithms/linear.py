@@ -8,8 +8,6 @@ The driver has the vector u and the working set. A partition's alpha is its firs
 where the driver has changed it in a pass. So no file is written twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
@@ -27,7 +25,6 @@ from distsvc.models.linear.working_set import (
     gradients,
     working_rows,
 )
-from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
@@ -86,7 +83,7 @@ class Linear(AlgorithmJob):
             mean = prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
         return engine.rule(mean)
 
-    def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
+    def _train(self, run: RunDirectory) -> Result:
         engine, table = self.engine, run.plan.table
         if engine.sparse:
             Z = source_of(table).sparse_rows(table)

@@ -5,8 +5,6 @@
 3. The rule, a few arrays, labels the table.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -20,7 +18,7 @@ from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import Checkpoint, State
+from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import Facts
@@ -53,7 +51,7 @@ class SampledEngine:
     centre: np.ndarray  # (d,) float64, the rows' origin
     rule: Rule  # set by `fit_sample`
 
-    def __init__(self, estimator: Baseline, n_features: int = 1):
+    def __init__(self, estimator: "Baseline", n_features: int = 1):
         self.estimator, self.n_features = estimator, n_features
         self.notes: list[str] = []
         self._found: dict[str, float] = {}
@@ -130,7 +128,7 @@ class Sampled(AlgorithmJob):
             own = 2 * sizes.row_bytes * (self.engine.estimator.size or POINTS_A_CLUSTER * clusters)
         return Memory(held_sample(sizes, own) | SCIKIT_LEARN)
 
-    def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
+    def _train(self, run: RunDirectory) -> Result:
         _, X = held_rows(run, dtype="float64")
         self.engine.fit_sample(X)
         return Result(*self.engine.solved(), rows=len(X))
@@ -156,6 +154,6 @@ class MixtureJob(AlgorithmJob):
         own = 6.0 * sizes.row_bytes * rows + 8.0 * 100 * rows
         return Memory({"the pilot, and posteriors": own} | SCIKIT_LEARN)
 
-    def _train(self, n_rows: int, checkpoint: Checkpoint) -> Result:
+    def _train(self, n_rows: int) -> Result:
         self.engine.learn()
         return Result(*self.engine.solved(), rows=n_rows)

@@ -1,7 +1,5 @@
 """The job to run, from a job file, a table (the default job) or sections."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import re

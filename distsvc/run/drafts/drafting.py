@@ -1,7 +1,5 @@
 """Drafts of job files for new tables, with comments on their columns."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Sequence
@@ -100,7 +98,7 @@ def draft(
     return "\n".join(lines) + "\n"
 
 
-def _columns(profile: TableProfile, is_dated: bool) -> list[str]:
+def _columns(profile: "TableProfile", is_dated: bool) -> list[str]:
     table = profile.table
     lines = _comment("These columns are the features, unless some are named:")
     names = [_value(name).replace(" ", _UNBROKEN) for name in table.stored[:MAX_WRITTEN_NAMES]]
@@ -125,7 +123,7 @@ def _columns(profile: TableProfile, is_dated: bool) -> list[str]:
     return lines + [_hint("classes", name, remark) for name in profile.labels[:3]]
 
 
-def _preprocess(profile: TableProfile) -> list[str]:
+def _preprocess(profile: "TableProfile") -> list[str]:
     vectors = profile.table.features and all(isinstance(f, Vector) for f in profile.table.features)
     lines = []
     if not vectors:
@@ -153,7 +151,7 @@ def _preprocess(profile: TableProfile) -> list[str]:
     return lines
 
 
-def _kinds(profile: TableProfile) -> list[str]:
+def _kinds(profile: "TableProfile") -> list[str]:
     """Return the kind of each feature, as comments for the section `[columns]`."""
     lines = ["[columns]"]
     lines += _comment(

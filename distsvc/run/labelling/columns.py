@@ -3,8 +3,6 @@
 The reasons of a row are the columns that lower its score most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, TypedDict
 
@@ -38,7 +36,7 @@ from distsvc.storage.tables.opening import id_type
 
 
 class ExplainedParts(TypedDict, total=False):
-    """Parts of the report that explain an answer."""
+    """Parts of the report that explain the clusters and outliers."""
 
     profiles: ProfilesPart | None
     columns: ColumnsPart
@@ -64,12 +62,12 @@ class OptionalColumns(Tally):
         self.begin()
 
     def begin(self) -> None:
-        """Set all counts to 0."""
+        """Set what `__init__` does not: empty counts, and values that all rows need."""
 
     def parts(
         self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
     ) -> ExplainedParts:
-        """Return parts of the report, from the labelled pilot, its preparation, and counts."""
+        """Return parts of the report on these columns."""
         return {}
 
 
@@ -91,36 +89,29 @@ class Shares(OptionalColumns):
     """Memberships of each row: its share of its own cluster, and of the next clusters."""
 
     keys = ("membership", "top")
+    sums = ("shares",)
 
     def begin(self) -> None:
-        self.counts = np.zeros(20, np.int64)
+        self.shares = np.zeros(20, np.int64)
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Return each row's share of its cluster, and the ids and shares of its next clusters."""
         if not self.output.shares:
             return {}
         found = Membership.of(self.labeller.rule, Z, labelled["label"], self.output.top)
-        self.counts += np.histogram(found.own, len(self.counts), (0.0, 1.0))[0]
+        self.shares += np.histogram(found.own, len(self.shares), (0.0, 1.0))[0]
         columns: Columns = {"membership": found.own}
         if self.output.top:
             columns |= {"next": _lists(self.labeller.ids[found.others])}
             columns |= {"next_share": _lists(found.other_shares)}
         return columns
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {"shares": self.counts}
-
-    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.counts += arrays["shares"]
-
     def parts(
         self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
     ) -> ExplainedParts:
-        """Return the histogram of shares, if they are published and there are several clusters."""
         rule = self.labeller.rule
         if not self.output.shares or rule.n_clusters < 2:
             return {}
-        return {"membership": MembershipPart(meaning=rule.shared, counts=self.counts.tolist())}
+        return {"membership": MembershipPart(meaning=rule.shared, counts=self.shares.tolist())}
 
 
 def _lists(values: np.ndarray) -> pa.Array:
@@ -133,11 +124,13 @@ def _lists(values: np.ndarray) -> pa.Array:
 class Reasons(OptionalColumns):
     """Reasons of outliers, or of the rows with the lowest scores if the rule has no outliers.
 
-    If `output.reasons` is 0, no reasons are written. The report then counts them in all rows only
-    if the rule computes them quickly.
+    If `output.reasons` is 0, no reasons are published. The report then counts the reasons of all
+    rows if the rule computes them quickly, else of some pilot rows.
     """
 
     keys = ("reasons",)
+    sums = ("leading",)
+    lists = ("far_rows", "far_scores", "far_labels", "far_ids", "far_X")
     n_farthest = 10
     """Number of farthest rows in the report."""
     n_reported = 3
@@ -158,22 +151,17 @@ class Reasons(OptionalColumns):
         self.units = units_of(self.features, self.types) if self.types else {}
         self.count = self.output.reasons
         self.counts_all = self.count > 0 or self.rule.quick_pulls
-        self.leading = np.zeros(len(self.names), np.int64)
-        self.far: Columns = {
-            "rows": np.zeros(0, np.int64),
-            "scores": np.zeros(0, np.float32),
-            "labels": np.zeros(0, np.int32),
-            "far_ids": np.zeros(0, "U1"),
-            "X": np.zeros((0, self.width)),
-        }
+        self.leading = np.zeros(len(self.names), np.int64)  # rows by the column of the first reason
+        self.far_rows, self.far_scores = np.zeros(0, np.int64), np.zeros(0, np.float32)
+        self.far_labels, self.far_ids = np.zeros(0, np.int32), np.zeros(0, "U1")
+        self.far_X = np.zeros((0, self.width))
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Return the reasons of the rows of a block as text; None for rows that are not far out."""
+        """Return the reasons of a block's rows as text; None for rows that are not far out."""
         label, score = labelled["label"], labelled["score"]
-        found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
         chosen = self._lowest(score)
-        ids = {"far_ids": id_texts(block.ids, chosen)}
-        self._keep({name: values[chosen] for name, values in found.items()} | ids)
+        values = block.rows[chosen], score[chosen], label[chosen], id_texts(block.ids, chosen)
+        self.append(dict(zip(self.lists, (*values, block.X[chosen]), strict=True)))
         if not self.counts_all:
             return {}
         text: list[str | None] = [None] * len(score)
@@ -193,17 +181,14 @@ class Reasons(OptionalColumns):
         shares = np.take_along_axis(pulls, order, axis=1)
         return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {"leading": self.leading} | self.far
-
-    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.leading = self.leading + arrays["leading"]
-        self._keep({name: arrays[name] for name in self.far})
+    def append(self, values: Mapping[str, np.ndarray]) -> None:
+        """Append rows; keep those with the lowest scores, by row number if scores are equal."""
+        super().append(values)
+        self.keep(np.lexsort((self.far_rows, self.far_scores))[: self.n_farthest])
 
     def parts(
         self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
     ) -> ExplainedParts:
-        """Return the columns that are most often the first reason, and the farthest rows."""
         counts, counted, self.level_rows = self.leading, None, contents.rows
         if not self.counts_all:
             places = np.flatnonzero(rows.scores < self.typical.least)[: self.n_sampled]
@@ -225,12 +210,12 @@ class Reasons(OptionalColumns):
             yield places[first : first + step]
 
     def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the number of rows (d,) by first reason, from `heaviest`."""
+        """Return the number of rows (d,) by the column of the first reason, from `heaviest`."""
         return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
 
     def _lowest(self, score: np.ndarray) -> np.ndarray:
         """Return the positions of the rows of a block that may be among the farthest."""
-        known = self.far["scores"]
+        known = self.far_scores
         low = score < (known[-1] if len(known) == self.n_farthest else self.typical.least)
         places = np.flatnonzero(low)
         if len(places) <= self.n_farthest:
@@ -239,14 +224,8 @@ class Reasons(OptionalColumns):
         equal = places[score[places] == last][: self.n_farthest]
         return np.concatenate([places[score[places] < last], equal])
 
-    def _keep(self, more: Columns) -> None:
-        """Add rows; keep those with the lowest scores, in the order of the table if equal."""
-        known = {name: np.concatenate([self.far[name], more[name]]) for name in self.far}
-        kept = np.lexsort((known["rows"], known["scores"]))[: self.n_farthest]
-        self.far = {name: values[kept] for name, values in known.items()}
-
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of column or vector k, with a category's level in a row (d,)."""
+        """Return the name of column or vector k, for a category with its level in a row (d,)."""
         first = int(self.firsts[k])
         if np.isnan(row[first]):
             return f"{self.names[k]} missing"
@@ -264,16 +243,17 @@ class Reasons(OptionalColumns):
 
     def _rows(self, rows: PilotRows, preparation: Preparation) -> list[FarRow]:
         """Return the farthest rows with their reasons and the usual values of their cluster."""
-        far, found = self.far, []
-        if not len(far["rows"]):
-            return []
-        order, shares = self.heaviest(clip_rows(preparation(far["X"])), far["labels"])
-        columns = (far[name].tolist() for name in ("rows", "far_ids", "scores", "labels"))
-        for i, (row, id, score, label) in enumerate(zip(*columns, strict=True)):
+        found = list[FarRow]()
+        if not len(self.far_rows):
+            return found
+        order, shares = self.heaviest(clip_rows(preparation(self.far_X)), self.far_labels)
+        columns = self.far_rows, self.far_ids, self.far_scores, self.far_labels
+        each = zip(*(column.tolist() for column in columns), strict=True)
+        for i, (row, id, score, label) in enumerate(each):
             usual = rows.raw[(rows.labels == label) & (rows.scores >= self.typical.least)]
             heavy = zip(order[i, : self.n_reported], shares[i, : self.n_reported], strict=True)
             reasons = [
-                self._reason(int(k), float(share), far["X"][i], usual, label)
+                self._reason(int(k), float(share), self.far_X[i], usual, label)
                 for k, share in heavy
                 if share > 0.0
             ]
@@ -283,7 +263,7 @@ class Reasons(OptionalColumns):
     def _reason(
         self, k: int, share: float, row: np.ndarray, usual: np.ndarray, label: int
     ) -> Reason:
-        """Return the reason for column or vector k of a row (d,), from typical rows `usual`."""
+        """Return the reason of a row (d,) in column or vector k, compared with `usual` rows."""
         first = self.firsts[k]
         if first in self.levels:
             of = self.levels[first]
@@ -312,7 +292,7 @@ def optional_columns(
     types: Sequence[str],
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return the optional columns of an output; `reported` includes all that the report needs."""
+    """Return the optional columns of an output, and if `reported`, those of the report."""
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output, types) for of in wanted]
@@ -329,7 +309,7 @@ def check_optional(rule: type[Rule], output: OutputConfig) -> None:
 
 def held_labels(output: OutputConfig, n_rows: int) -> Terms:
     """Return the memory of a task for the labels of `n_rows`."""
-    # Id, label, score, outlier flag and optional columns; twice, for their encoding.
+    # Id, label, score, outlier flag, and optional columns; these twice, for their encoding.
     row = 40 + 2 * (4 * output.missing + 4 * output.shares + 8 * output.top)
     shares = {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
     return {"labels of a partition": 1.0 * row * n_rows} | shares
@@ -362,7 +342,7 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
 
 
 def parts_place(run: RunDirectory) -> Store:
-    """Return the store of labelled parts: the output if it publishes them, else the work folder."""
+    """Return the store of labelled parts: the output if it publishes them, else a work folder."""
     if output_format(run.plan.output.format).publishes_parts:
         return run.stored
     return run.work.below("parts")

@@ -1,11 +1,9 @@
 """Counts of labelled rows, which add up over partitions: sizes, contents of clusters, ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -32,34 +30,54 @@ Entry = dict[str, Any]
 class Tally:
     """Counts of labelled rows that add up over partitions.
 
-    Each partition has its own object; one object for the whole table merges their arrays.
+    Each partition has its own object; one object for the whole table merges their arrays. The names
+    of these attributes are unique among all tallies of a task.
     """
+
+    sums: ClassVar[tuple[str, ...]] = ()  # attributes that are added up
+    lists: ClassVar[tuple[str, ...]] = ()  # attributes with a value for each of some rows
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Count a block; return further columns to publish.
 
-        Z (n, D) are the prepared rows. `labelled` are the columns so far, with clusters as labels.
+        Z (n, D) are the prepared rows. `labelled` has the columns so far: labels are clusters.
         """
         raise NotImplementedError
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the counts of all blocks, by names that are unique in a task's result."""
-        return {}
+        """Return the counts of all blocks for `merge`."""
+        return {name: getattr(self, name) for name in (*self.sums, *self.lists)}
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Add the counts of the next partition."""
+        for name in self.sums:
+            counts = getattr(self, name)
+            counts += arrays[name]
+        self.append(arrays)
+
+    def append(self, values: Mapping[str, np.ndarray]) -> None:
+        """Append values of further rows to the lists."""
+        for name in self.lists:
+            setattr(self, name, np.concatenate([getattr(self, name), values[name]]))
+
+    def keep(self, places: np.ndarray) -> None:
+        """Keep only these positions of the lists, in their order."""
+        for name in self.lists:
+            setattr(self, name, getattr(self, name)[places])
 
 
 @dataclass
 class Counts(Tally):
     """Numbers of labelled rows, int64."""
 
+    sums = ("sizes", "histogram")
+
     sizes: np.ndarray  # (k, 2): rows of each cluster inside and outside
     histogram: np.ndarray  # (HISTOGRAM_BINS,): rows by score, between `score_edges`
     score_edges: np.ndarray
-    columns: dict[str, ColumnCounts]  # prefix: `OWN`, `PREVIOUS` or `REFERENCE`
+    columns: dict[str, ColumnCounts]  # by prefix: `OWN`, `PREVIOUS` or `REFERENCE`
     places: dict[str, Places]  # positions of the columns, by prefix
-    classes: dict[str, np.ndarray] = field(default_factory=dict)  # (k,): rows of each known class
+    classes: dict[str, np.ndarray] = field(default_factory=dict)  # (k,): rows of a known class
     parts: dict[str, Entry] = field(default_factory=dict)  # files of labels, in table order
 
     @classmethod
@@ -69,20 +87,18 @@ class Counts(Tally):
         score_edges: np.ndarray,
         edges: Mapping[str, np.ndarray],
         places: Mapping[str, Places],
-    ) -> Counts:
-        """Return empty counts."""
+    ) -> Self:
         columns = {name: ColumnCounts.empty(of) for name, of in edges.items()}
         sizes, histogram = np.zeros((n_clusters, 2), np.int64), np.zeros(HISTOGRAM_BINS, np.int64)
         return cls(sizes, histogram, score_edges, columns, dict(places))
 
     @property
     def n_rows(self) -> int:
-        """Number of labelled rows."""
         return int(self.sizes.sum())
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters with rows; a rule can have more."""
+        """Number of clusters with rows; the rule may have further clusters."""
         return used_clusters(self.sizes)
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
@@ -99,13 +115,11 @@ class Counts(Tally):
     def arrays(self) -> dict[str, np.ndarray]:
         classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
         names = np.frombuffer(json.dumps([*self.classes]).encode(), np.uint8)
-        arrays = {"sizes": self.sizes, "histogram": self.histogram}
-        arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}
-        return arrays | {"classes": classes, "class_names": names}
+        columns = {f"{name}columns": of.counts for name, of in self.columns.items()}
+        return super().arrays() | columns | {"classes": classes, "class_names": names}
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.sizes += arrays["sizes"]
-        self.histogram += arrays["histogram"]
+        super().merge(arrays)
         for name, of in self.columns.items():
             of.counts[...] += arrays[f"{name}columns"]
         names = json.loads(arrays["class_names"].tobytes())
@@ -123,7 +137,7 @@ def _add_up(totals: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> Non
 
 
 def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str, np.ndarray]:
-    """Return the rows of each class by cluster."""
+    """Return the numbers of rows (k,) of each class, by cluster."""
     encoded = classes.dictionary_encode()
     codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     names = [str(value) for value in encoded.dictionary.to_pylist()] + ["null"]
@@ -138,11 +152,11 @@ class CountedLevels:
 
     column: str
     names: tuple[str, ...]
-    codes: np.ndarray  # (L,) float64, ascending: numbers that stand for the levels
+    codes: np.ndarray  # (L,) float64, ascending: the levels as numbers
     places: slice  # its columns of X (n, d): several if it is one-hot
 
     def levels_of(self, X: np.ndarray) -> np.ndarray:
-        """Return the level (n,) int64 of rows X (n, d): L for missing and other values."""
+        """Return the indices (n,) int64 of the levels of rows X (n, d); L for other values."""
         own = X[:, self.places]
         if own.shape[1] > 1:
             return np.where(np.isnan(own[:, 0]), len(self.codes), own.argmax(axis=1))
@@ -153,34 +167,23 @@ class CountedLevels:
 
 @dataclass
 class ClusterContents(Tally):
-    """Contents of each cluster in one partition or in all.
+    """Contents of each cluster in one partition or in all."""
 
-    Attributes
-    ----------
-    features, compared : list of CountedLevels
-        Categories and flags among the features, and among the other columns.
-    rows : dict of ndarray of shape (k, L + 1), int64
-        Rows of each cluster by level, by column; the last entry has missing and other values.
-    missing : ndarray of shape (k, d), int64
-        Missing values of each cluster in each column of numbers.
-    labels, sample : ndarray of shape (m,) and (m, b)
-        Clusters and values of about 10,000 rows, in the columns that are not features.
+    sums = ("missing",)
+    lists = ("sample_labels", "sample")
 
-    """
-
-    features: list[CountedLevels]
-    compared: list[CountedLevels]
-    missing: np.ndarray
-    width: int
-    share: float
+    features: list[CountedLevels]  # categories and flags among the features
+    compared: list[CountedLevels]  # categories and flags among the columns that are not features
+    missing: np.ndarray  # (k, d) int64: missing values of each cluster in each column
+    width: int  # number b of columns that are not features
+    share: float  # share of the rows in the sample
     seed: int
-    rows: dict[str, np.ndarray] = field(default_factory=dict)
-    labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    sample: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    rows: dict[str, np.ndarray]  # by column, (k, L + 1) int64: rows by level; last: other values
+    sample: np.ndarray  # (m, b): columns that are not features, in about 10,000 rows
+    sample_labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # (m,)
 
     @classmethod
-    def empty(cls, plan: Plan, preparation: Preparation, n_clusters: int) -> ClusterContents:
-        """Return empty contents."""
+    def empty(cls, plan: Plan, preparation: Preparation, n_clusters: int) -> Self:
         table, width = plan.table, len(plan.table.compared)
         features = levels_of_features(table.features, preparation, table.types)
         compared = levels_of_columns(table.compared)
@@ -189,7 +192,7 @@ class ClusterContents(Tally):
         missing = np.zeros((n_clusters, len(table.columns)), np.int64)
         share = min(1.0, 10_000 / max(table.n_rows, 1))
         sample = np.zeros((0, width))
-        return cls(features, compared, missing, width, share, plan.seed, rows, sample=sample)
+        return cls(features, compared, missing, width, share, plan.seed, rows, sample)
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         labels = labelled["label"]
@@ -204,8 +207,8 @@ class ClusterContents(Tally):
             self._count(counted, block.compared, labels)
         if len(self.compared) < self.width:
             chosen = row_keys(self.seed, block.rows) < np.uint64(self.share * (2**64 - 2**12))
-            self.labels = np.concatenate([self.labels, labels[chosen].astype(np.int64)])
-            self.sample = np.concatenate([self.sample, block.compared[chosen]])
+            own = labels[chosen].astype(np.int64)
+            self.append({"sample_labels": own, "sample": block.compared[chosen]})
         return {}
 
     def _count(self, counted: CountedLevels, X: np.ndarray, labels: np.ndarray) -> None:
@@ -215,25 +218,18 @@ class ClusterContents(Tally):
 
     def arrays(self) -> dict[str, np.ndarray]:
         flat = [of.ravel() for of in self.rows.values()]
-        return {
-            "level_rows": np.concatenate([*flat, np.zeros(0, np.int64)]),
-            "missing_rows": self.missing,
-            "compared_labels": self.labels,
-            "compared_sample": self.sample,
-        }
+        return super().arrays() | {"level_rows": np.concatenate([*flat, np.zeros(0, np.int64)])}
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().merge(arrays)
         first = 0
         for rows in self.rows.values():
             rows += arrays["level_rows"][first : first + rows.size].reshape(rows.shape)
             first += rows.size
-        self.missing += arrays["missing_rows"]
-        self.labels = np.concatenate([self.labels, arrays["compared_labels"]])
-        self.sample = np.concatenate([self.sample, arrays["compared_sample"]])
 
 
 def shares_in(rows: np.ndarray, cluster: int) -> np.ndarray:
-    """Return the shares (2, L) of levels in a cluster and in the others; `rows` are (k, L)."""
+    """Return the shares (2, L) of levels in a cluster and in all others, from `rows` (k, L)."""
     both = np.stack([rows[cluster], rows.sum(axis=0) - rows[cluster]])
     return np.asarray(both / np.maximum(both.sum(axis=1, keepdims=True), 1))
 
@@ -287,17 +283,14 @@ MAX_IDS = 2**22
 
 @dataclass
 class IdCounts(Tally):
-    """Keys of the ids of each partition, and the number of missing ids.
+    """Keys of the ids of each partition, and the number of missing ids."""
 
-    Keys are arrays (n,) uint64. To save memory, only one in 2^`bits` ids has a key.
-    """
-
-    bits: int
-    keys: list[np.ndarray] = field(default_factory=list)
+    bits: int  # to save memory, only one in 2^bits ids has a key
+    keys: list[np.ndarray] = field(default_factory=list)  # (n,) uint64
     missing: int = 0
 
     @classmethod
-    def of_table(cls, n_rows: int) -> IdCounts:
+    def of_table(cls, n_rows: int) -> Self:
         """Return empty counts for a table of at most `n_rows` rows."""
         return cls(max((n_rows - 1) // MAX_IDS, 0).bit_length())
 
@@ -316,8 +309,8 @@ class IdCounts(Tally):
         self.keys.append(arrays["ids"])
         self.missing += int(arrays["missing_ids"])
 
-    def report(self, parts: Store, files: Sequence[str], column: str) -> IdReport:
-        """Return the report; an example is read from the `files` of partitions in `parts`."""
+    def report(self, parts: Store, files: Sequence[str], column: str) -> "IdReport":
+        """Return the report, with an example that is read from the `files` in `parts`."""
         ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         ordered.sort()
         same = ordered[1:] == ordered[:-1]
@@ -344,7 +337,7 @@ class IdReport:
 
     @property
     def of_part(self) -> str:
-        """Clause on the share of ids that were compared; empty if all ids were compared."""
+        """Clause on the compared ids; empty if all ids were compared."""
         return f" (only one in {2**self.bits:,} ids was compared)" if self.bits else ""
 
     def notes(self, column: str) -> list[str]:
@@ -370,7 +363,7 @@ def counts_ids(kind: pa.DataType) -> bool:
 
 def id_keys(ids: pa.Array) -> np.ndarray:
     """Return keys (n,) uint64 of ids that are not null."""
-    # Integers and times have unique keys. Other ids are hashed as text; two of `MAX_IDS` texts
+    # Integers and times have unique keys. Other ids are hashed as text: among `MAX_IDS` texts, two
     # share a key in one of a million tables.
     kind = ids.type
     if pa.types.is_temporal(kind):

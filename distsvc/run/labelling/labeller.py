@@ -3,11 +3,9 @@
 A run that continues another one also has that run's labeller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -51,7 +49,7 @@ class Labeller:
         columns: Sequence[str],
         raw: np.ndarray,
         pilot: np.ndarray,
-    ) -> Labeller:
+    ) -> Self:
         """Return the labeller of a rule; pilot rows, `raw` and prepared, give the bin edges."""
         edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
@@ -81,7 +79,7 @@ class Labeller:
         ]
 
     @classmethod
-    def read(cls, run: RunDirectory, of: str = OWN) -> Labeller:
+    def read(cls, run: RunDirectory, of: str = OWN) -> Self:
         """Return a labeller of a run; `DataError` if its result is damaged."""
         found = run.read(of + RULE)
         try:

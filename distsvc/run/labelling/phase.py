@@ -1,11 +1,9 @@
 """The label pass: one reading of the table, a file of labels for each part, and counts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -47,60 +45,51 @@ LABEL_FILES = "files"
 
 
 class PilotIds(Tally):
-    """Ids of the rows that may be in the pilot, which the page may name.
+    """Numbers, ascending keys and ids of the rows that may be in the pilot."""
 
-    `found` has their row numbers (m,) int64, their keys (m,) uint64, ascending, and their ids.
-    """
+    lists = ("id_rows", "id_keys", "id_texts")
 
     def __init__(self, run: RunDirectory):
         self.seed, self.aside = run.plan.seed, rows_aside(run)
         self.limit = np.uint64(pilot_limit(run.plan))
         # Extreme rows are not in the pilot, and each shares the key of another row.
         self.most = run.plan.pilot_rows + len(self.aside)
-        kinds = {"id_rows": np.int64, "id_keys": np.uint64, "id_texts": "U1"}
-        self.found = {name: np.zeros(0, kind) for name, kind in kinds.items()}
+        self.id_rows, self.id_keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        self.id_texts = np.zeros(0, "U1")
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         numbers = block.rows - np.searchsorted(self.aside, block.rows)
         keys = sampling.row_keys(self.seed, numbers)
         places = np.flatnonzero(keys <= self.limit)
-        if len(self.found["id_keys"]) >= self.most:
-            places = places[keys[places] <= self.found["id_keys"][-1]]
+        if len(self.id_keys) >= self.most:
+            places = places[keys[places] <= self.id_keys[-1]]
         places = places[sampling.lowest(keys[places], self.most)]
         more = {"id_rows": block.rows[places], "id_keys": keys[places]}
-        self.merge(more | {"id_texts": id_texts(block.ids, places)})
+        self.append(more | {"id_texts": id_texts(block.ids, places)})
         return {}
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.found
-
-    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        known = {name: np.concatenate([own, arrays[name]]) for name, own in self.found.items()}
-        kept = sampling.lowest(known["id_keys"], self.most)
-        self.found = {name: values[kept] for name, values in known.items()}
+    def append(self, values: Mapping[str, np.ndarray]) -> None:
+        super().append(values)
+        self.keep(sampling.lowest(self.id_keys, self.most))
 
 
 class IgnoredRows(Tally):
-    """Rows that were left out of learning: number, whether it is an outlier, and id, if any."""
+    """Rows that were left out of learning: numbers, outlier flags and ids (may be empty)."""
+
+    lists = ("aside_rows", "aside_outliers", "aside_ids")
 
     def __init__(self, run: RunDirectory):
         self.aside = rows_aside(run)
-        kinds = {"aside_rows": np.int64, "aside_outliers": np.bool_, "aside_ids": "U1"}
-        self.found = {name: np.zeros(0, kind) for name, kind in kinds.items()}
+        self.aside_rows, self.aside_outliers = np.zeros(0, np.int64), np.zeros(0, bool)
+        self.aside_ids = np.zeros(0, "U1")
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         places = np.flatnonzero(np.isin(block.rows, self.aside))
         none = np.full(len(places), "")
         ids = none if block.ids is None else id_texts(block.ids, places)
         more = {"aside_rows": block.rows[places], "aside_outliers": labelled["outlier"][places]}
-        self.merge(more | {"aside_ids": ids})
+        self.append(more | {"aside_ids": ids})
         return {}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.found
-
-    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.found = {name: np.concatenate([own, arrays[name]]) for name, own in self.found.items()}
 
 
 @dataclass(frozen=True)
@@ -115,16 +104,16 @@ class Labelled:
     contents: ClusterContents
     ignored: IgnoredRows
     ids: IdReport | None = None
-    row_ids: dict[int, str] = field(default_factory=dict)  # ids of the pilot's rows, by number
+    row_ids: dict[int, str] = field(default_factory=dict)  # ids of the pilot's rows, by row number
 
     @property
     def outlier_share(self) -> float | None:
-        """Share of the rows outside every cluster; None if the rule has no outside."""
+        """Share of the rows outside every cluster; None if the rule has no outliers."""
         return outlier_share(self.labeller, self.counts.sizes)
 
 
 def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
-    """Return the share of the rows outside, from the rows (k, 2) inside and outside."""
+    """Return the share of outliers from `sizes` (k, 2), the rows inside and outside clusters."""
     if not labeller.rule.words.has_outliers:
         return None
     return float(sizes[:, 1].sum() / max(sizes.sum(), 1))
@@ -141,8 +130,8 @@ class Tallies(NamedTuple):
     row_ids: PilotIds | None
 
     @classmethod
-    def of(cls, run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None) -> Tallies:
-        """Return empty counts, in the bins of both labellers and of the reference."""
+    def of(cls, run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None) -> Self:
+        """Return empty counts, with the bins of both labellers and of the reference."""
         plan, table = run.plan, run.plan.table
         known = {of: labeller} | ({} if before is None else {PREVIOUS: before})
         edges = {name: one.column_edges for name, one in known.items()}
@@ -165,14 +154,16 @@ class Tallies(NamedTuple):
 
     @property
     def each(self) -> list[Tally]:
-        """All counts that apply to this table; optional columns come first."""
+        """All counts except None; optional columns come first."""
         others = self.counts, self.contents, self.ignored, self.ids, self.row_ids
         return [*self.optional, *(one for one in others if one is not None)]
 
 
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
-    """Write label, score and outlier flag of every row, and add up the counts."""
-    # `of` is the prefix of the labeller's results. Without a `surveyed` pilot, it is collected.
+    """Write label, score and outlier flag of every row, and add up the counts.
+
+    `of` is the prefix of the labeller's results. The pilot is `surveyed`, or collected here.
+    """
     run, phase = steps.run, LABEL_ROWS if of == OWN else ASSIGN
     (labeller, before), place = read_labellers(run, of), parts_place(run)
     check_optional(type(labeller.rule), run.plan.output)
@@ -189,8 +180,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     report = None if ids is None else ids.report(place, files, str(run.plan.table.id))
     named = {}
     if row_ids is not None:
-        found = row_ids.found
-        pairs = zip(found["id_rows"].tolist(), found["id_texts"].tolist(), strict=True)
+        pairs = zip(row_ids.id_rows.tolist(), row_ids.id_texts.tolist(), strict=True)
         named = {row: text for row, text in pairs if text}
     return Labelled(labeller, before, counts, optional, pilot, contents, ignored, report, named)
 
@@ -201,7 +191,7 @@ def fill_output(steps: Steps, counts: Counts) -> None:
     if output.publishes_parts:
         return
 
-    def convert(checkpoints: object) -> Result:
+    def convert() -> Result:
         parts = [(part["stored"], part["rows"]) for part in counts.parts.values()]
         files = output.convert(run.place(FILLED), parts_place(run), parts)
         folder = run.folder(FILLED)
@@ -238,7 +228,7 @@ def _forget_lost(run: RunDirectory, place: Store, names: Sequence[str]) -> None:
 
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
-    """Write a partition's labels, scores and outlier flags by the model `of`, and count them."""
+    """Label a partition by the model with the prefix `of`: write its file, and count its rows."""
     plan, (labeller, before) = run.plan, read_labellers(run, of)
     table, rule = plan.table, labeller.rule
     tallies, pilot = Tallies.of(run, of, labeller, before), Pilot(plan, pilot_limit(plan))
@@ -259,7 +249,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     arrays = {"pilot": pilot.X, "keys": pilot.keys}
     for one in tallies.each:
         arrays |= one.arrays()
-    # The prefix keeps labels of two models apart.
+    # The prefix separates the files of two models.
     name = f"{run.folder(f'{of}labels')}/{part_file(number)}"
     with parts_place(run).created(name, again=False) as path:
         entry = {"stored": name, **part.write(path)}

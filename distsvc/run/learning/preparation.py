@@ -1,10 +1,8 @@
-"""Preparation of rows: missing values filled, columns scaled or modelled, the origin moved."""
-
-from __future__ import annotations
+"""Preparation of rows: fills missing values, scales or models columns, and moves the origin."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -19,7 +17,7 @@ from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
 TABLES, SALTS, COLUMNS = "column_tables", "column_salts", "column_model"
-"""Names of the arrays and the fact of a column model, if a preparation has one."""
+"""Names of a column model's two arrays, and of its fact."""
 
 PREPARATION_FIELDS: dict[str, Field] = {
     "centre": ArrayField("float64", "d"),
@@ -34,15 +32,14 @@ PREPARATION_FIELDS: dict[str, Field] = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """A scaling of the columns, or a model of them, and an origin (width,).
+    """A scaling or a model of the columns, and an origin.
 
-    A column model gives several prepared columns for each stored column; the origin is then 0
-    except for latent variables.
+    A column model makes several prepared columns of a stored column.
     """
 
     scaling: Scaling
-    origin: np.ndarray
-    float64: bool
+    origin: np.ndarray  # (width,); with a column model 0, except for latent variables
+    float64: bool  # whether rules take float64 rows
     columns: ColumnModel | None = None
 
     @property
@@ -53,9 +50,7 @@ class Preparation:
     @property
     def firsts(self) -> np.ndarray:
         """Index (d,) int64 of the first prepared column of each stored column."""
-        if self.columns is None:
-            return np.arange(len(self.origin))
-        return self.columns.firsts
+        return np.arange(self.width) if self.columns is None else self.columns.firsts
 
     @property
     def n_learned(self) -> int:
@@ -63,14 +58,14 @@ class Preparation:
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
     def learned(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) with numbers (n,), prepared for learners: draws in cells."""
+        """Return raw rows X (n, d), prepared for learners; row numbers (n,) seed draws in cells."""
         if self.columns is None:
             return self(X)
         drawn = self.columns.latent(X, rows)
         return np.ascontiguousarray(drawn - self.origin[self.columns.layout.latent], np.float32)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) float64 prepared for the rule, as float32 or float64."""
+        """Return raw rows X (n, d) float64, prepared for the rule as float32 or float64."""
         if self.columns is not None:
             return self.columns.centred(X, self.origin)
         if self.float64:
@@ -80,23 +75,19 @@ class Preparation:
     def result(self) -> Result:
         """Return facts and arrays for `restored`."""
         arrays = {name: getattr(self.scaling, name) for name in ("centre", "scale", "fill")}
-        facts = {"wide": self.float64, "scaled": self.scaling.kind}
         arrays |= {"origin": self.origin}
+        facts = {"wide": self.float64, "scaled": self.scaling.kind}
         if self.columns is not None:
             facts |= {COLUMNS: self.columns.facts()}
             arrays |= {TABLES: self.columns.tables, SALTS: self.columns.salts}
         return Result(facts, arrays)
 
     @classmethod
-    def restored(cls, result: Result, d: int | None = None) -> Preparation:
+    def restored(cls, result: Result, d: int | None = None) -> Self:
         """Return the preparation of `d` columns in a result; `DataError` names a wrong field."""
         a, described = result.arrays, result.facts.get(COLUMNS)
-        needs = (
-            PREPARATION_FIELDS
-            if described is None
-            else PREPARATION_FIELDS | {"origin": ArrayField("float64", "D")}
-        )
-        check_fields(needs, result.facts | a, {} if d is None else {"d": d})
+        origin = {} if described is None else {"origin": ArrayField("float64", "D")}
+        check_fields(PREPARATION_FIELDS | origin, result.facts | a, {} if d is None else {"d": d})
         scaling = Scaling(a["centre"], a["scale"], a["fill"], result.facts["scaled"])
         columns = None
         if described is not None:
@@ -113,13 +104,13 @@ class Preparation:
         return cls(scaling, a["origin"], bool(result.facts["wide"]), columns)
 
     @classmethod
-    def read(cls, run: RunDirectory, name: str = PREPARATION) -> Preparation:
+    def read(cls, run: RunDirectory, name: str = PREPARATION) -> Self:
         """Return the preparation in a result of a run."""
         return cls.restored(run.read(name))
 
 
 def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
-    """Return raw rows X (n, d) float64 prepared for the rule."""
+    """Return raw rows X (n, d) float64, prepared for the rule."""
     return Preparation.read(run)(X)
 
 
@@ -129,7 +120,7 @@ def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) -> np.ndarray:
-    """Return the rows (n, d) of a block, prepared for the rule; rows left out are clipped."""
+    """Return a block's rows (n, D), prepared for the rule; `rows_aside` are clipped if too long."""
     table = run.plan.table
     Z = preparation(block.X)
     try:
@@ -144,7 +135,7 @@ def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) ->
 
 
 def clip_rows(Z: np.ndarray) -> np.ndarray:
-    """Clip prepared rows Z (n, d), so that none is too long for a rule."""
+    """Return prepared rows Z (n, d) with values clipped, so that no row is too long for a rule."""
     most = float(MAX_ROW_LENGTH / np.sqrt(Z.shape[1]))
     return np.clip(Z, -most, most)
 

@@ -1,7 +1,5 @@
 """Streams of the sample's prepared rows in random order, and the sizes of a job."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,12 +23,12 @@ Terms = dict[str, float]
 """Bytes by their purpose."""
 
 KeyedRows = tuple[np.ndarray, np.ndarray]
-"""Keys (n,) uint64 of a part of the sample, ascending, and its rows (n, d)."""
+"""Keys (n,) uint64 of a part of the sample, in ascending order, and its rows (n, d)."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of rows and columns in the pieces of a job."""
+    """Sizes of a job, from which its memory is estimated."""
 
     n_rows: int
     n_columns: int  # clustered columns
@@ -65,23 +63,26 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of the driver, and of a worker or each of its threads; empty if there is none."""
+    """Memory of the driver and of a worker."""
 
     driver: Terms = field(default_factory=dict)
-    worker: Terms = field(default_factory=dict)
+    worker: Terms = field(default_factory=dict)  # in `AlgorithmJob.held`: of each task
 
 
 def sample_blocks(
     run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks (n, d) of an epoch from `first` on, as `sampling.memory_blocks` does."""
+    """Yield the sample's prepared blocks (n, d) of an epoch, from block `first` on.
+
+    They are those of `sampling.memory_blocks`.
+    """
     yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 
 
 def held_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
-    """Return ``blocks(epoch, ranges, first)`` like `sample_blocks`; small ones stay in memory."""
+    """Return a function like `sample_blocks`, which keeps a small sample in memory."""
     n_rows = sum(own.stop - own.start for _, _, own in _in_ranges(run, ranges))
     if 4 * run.plan.shift.size * n_rows > HELD_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
@@ -90,11 +91,11 @@ def held_blocks(
 
 
 def held_rows(run: RunDirectory, ranges: Ranges | None = None, dtype: str = "float32") -> KeyedRows:
-    """Return keys (n,), ascending, and prepared rows (n, d) of the sample in ranges, or of all."""
+    """Return keys (n,) and prepared rows (n, d) of the sample, or its part in ranges, by key."""
     preparation, seed = Preparation.read(run), run.plan.seed
     keys = np.concatenate([keys[own] for keys, _, own in _in_ranges(run, ranges)])
     order = np.argsort(keys)
-    # Each part is mapped only while its rows are prepared, piece by piece, and stored only once.
+    # Each part is mapped only while its rows are prepared, piece by piece. Rows are stored once.
     parts = ((keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges))
     pieces = (
         preparation.learned(X[piece], sampling.rows_of(seed, part[piece]))
@@ -113,9 +114,9 @@ def keyed_blocks(
     epoch: int,
     first: int = 0,
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks of an epoch from number `first` on, after `prepare(rows, keys)`."""
+    """Yield the blocks of an epoch from number `first` on, as returned by `prepare(rows, keys)`."""
     # A block has the rows of all parts with keys in one range, so it is a uniform sample even of a
-    # sorted table. The next block is read while one is in use.
+    # sorted table. While a block is in use, the next is read.
 
     def load(number: int) -> np.ndarray:
         taken = []
@@ -147,7 +148,7 @@ SCIKIT_LEARN: Terms = {"scikit-learn": 40 * MB}
 
 
 def held_sample(sizes: Sizes, own: float) -> Terms:
-    """Return the memory of the whole sample as float64, and of a learner with `own` bytes."""
+    """Return the memory of the whole sample as float64, and of a learner that needs `own` bytes."""
     preparing = sizes.part + 2.125 * _block(sizes) + 16 * sizes.sample_rows
     return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
 
@@ -173,14 +174,13 @@ def _block(sizes: Sizes) -> float:
 
 
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
-    """Return keys (n,) and raw rows (n, d) of every part of the sample."""
     return (keyed_rows(run, name) for name in parts(run, sampling_phase(run), GATHER))
 
 
 def _in_ranges(
     run: RunDirectory, ranges: Ranges | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-    """Return keys and raw rows of every part of the sample, and the slice in the ranges, if any."""
+    """Return keys and raw rows of the sample's parts, and the slice of each in the ranges."""
     if not ranges:
         return ((keys, X, slice(None)) for keys, X in _parts(run))
     low, high = ranges[0][0], ranges[-1][1]
@@ -188,7 +188,7 @@ def _in_ranges(
 
 
 def last_key_of(run: RunDirectory, n_rows: int, most: int) -> int:
-    """Return the key up to which the sample has about `most` rows."""
+    """Return a key: about `most` rows of the sample have this or a lower one."""
     own = run.read(keys_of(sampling_phase(run))).facts
     share = min(most / n_rows, 1.0)
     return int(min(own["low"] + int(share * 2.0**64), own["high"] - 1))

@@ -1,7 +1,7 @@
 """The survey: one reading of the table for its statistics, the pilot and the sample.
 
-Every row has a pseudorandom key. The pilot is the rows with the lowest keys, and stays in memory.
-The sample is the rows with keys in given ranges, from which an algorithm learns.
+Every row has a pseudorandom key. The rows with the lowest keys are the pilot, which stays in
+memory. The rows with keys in given ranges are the sample, from which an algorithm learns.
 
 The number of rows decides the key ranges of the sample. If rows are dropped, this number is known
 only after the survey, and the sample needs a second reading. If there are many partitions, their
@@ -12,13 +12,11 @@ decide the scale of its column and the bandwidth of kernels. If the survey finds
 repeated without them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -40,7 +38,7 @@ from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.usable import infinite_value_error, select_rows
 
 MAX_SAMPLE_PARTS = 50
-"""Maximum number of parts of the sample; a learner keeps two files of each open."""
+"""Maximum number of parts of the sample; a learner keeps two open files for each part."""
 
 LAST_KEY = 2**64 - 1
 NONE = np.zeros(0, np.int64)
@@ -52,8 +50,8 @@ class Survey:
 
     n_rows: int  # rows to learn from
     sums: ColumnSums
-    lowest: Pilot  # the raw rows with the lowest keys
-    aside: Sequence[OutlierRow] = ()  # extreme rows, left out of learning
+    lowest: "Pilot"  # the raw rows with the lowest keys
+    aside: "Sequence[OutlierRow]" = ()  # extreme rows, left out of learning
 
     @property
     def pilot(self) -> np.ndarray:
@@ -64,7 +62,10 @@ class Survey:
 def survey_table(
     steps: Steps, key_ranges: Callable[[int], Ranges], all_rows: bool = True
 ) -> Survey:
-    """Read the table once; again if rows are dropped, or are extreme and `all_rows` is False."""
+    """Read the table once, or twice if rows are dropped, or left out as extreme.
+
+    With `all_rows`, extreme rows are not left out.
+    """
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey, ends = _surveyed(steps, SURVEY, guessed)
     ranges = key_ranges(survey.n_rows)
@@ -81,7 +82,7 @@ def survey_table(
 
 
 def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> tuple[Survey, ColumnEnds]:
-    """Read the table once, with its extreme values; keys of the sample's rows are in `ranges`."""
+    """Read the table once; return its statistics and extreme values. `ranges` are the sample's."""
     plan = steps.run.plan
     _write_keys(steps, phase, ranges, {"pilot": pilot_limit(plan)})
     sums, pilot, n_rows = ColumnSums.empty(plan.shift.copy()), Pilot(plan), 0
@@ -106,12 +107,12 @@ def too_few_rows(n_rows: int) -> DataError:
 
 
 def sampling_phase(run: RunDirectory) -> Phase:
-    """Return the phase whose results contain the sample."""
+    """Return the phase that stored the sample."""
     return next((phase for phase in (AGAIN, SAMPLE) if run.has(keys_of(phase))), SURVEY)
 
 
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
-    """Return the sums of a partition's columns, and its parts of the pilot and the sample."""
+    """Return a partition's column sums, and its parts of the pilot and of the sample."""
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums, ends = ColumnSums.empty(plan.shift.copy()), ColumnEnds.empty(plan.shift.size)
     facts = run.read(keys_of(phase)).facts
@@ -161,9 +162,10 @@ GATHER = Phase("gather", gather_sample)
 
 
 def pilot_limit(plan: Plan) -> int:
-    """Return a key above which no row can be in the pilot; the last key if rows are dropped."""
-    # A pilot has m of n rows. More than m have a key in the lowest share (m + 12 sqrt(m)) / n of
-    # all keys, except in one table of 10^18. So all partitions send little more than one pilot.
+    """Return a key above which no row is in the pilot; the highest of all if rows are dropped."""
+    # The pilot is the m lowest of n random keys. The lowest (m + 12 sqrt(m)) / n of the range of
+    # keys has at least m of them, except in one table of 10^18. So all partitions together send
+    # little more than one pilot.
     n_rows, m = sum(stop - start for start, stop in plan.partitions), plan.pilot_rows
     share = (m + 12.0 * math.sqrt(m)) / n_rows
     all_rows = plan.table.where is None and plan.missing != "drop"
@@ -171,17 +173,14 @@ def pilot_limit(plan: Plan) -> int:
 
 
 class Pilot:
-    """The rows X (m, d) with the lowest keys (m,), in the order of keys.
-
-    Rows with keys above `limit` are skipped.
-    """
+    """The rows X (m, d) with the lowest keys (m,), up to `limit`, in the order of keys."""
 
     def __init__(self, plan: Plan, limit: int = LAST_KEY):
         self.most, self.limit = plan.pilot_rows, np.uint64(limit)
         self.X, self.keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Add rows X (n, d) float64 with keys (n,)."""
+        """Add the rows X (n, d) float64 whose keys (n,) are among the lowest."""
         full = self.keys.size == self.most
         low = np.flatnonzero(keys < self.keys[-1] if full else keys <= self.limit)
         keys = np.concatenate([self.keys, keys[low]])
@@ -197,7 +196,7 @@ class Collected:
         self.rows, self.keys = [np.empty((0, n_columns), dtype)], [np.empty(0, np.uint64)]
 
     @classmethod
-    def sample(cls, run: RunDirectory, phase: Phase) -> Collected:
+    def sample(cls, run: RunDirectory, phase: Phase) -> Self:
         """Return an empty buffer for raw rows of the sample, with the phase's range of keys."""
         facts = run.read(keys_of(phase)).facts
         plan = run.plan
@@ -220,7 +219,7 @@ class Collected:
 
 
 def gathered(run: RunDirectory, phase: Phase, number: int, collected: Collected) -> Result:
-    """Join the rows that a phase kept in neighbouring partitions, in the order of keys."""
+    """Join the rows that a phase stored for neighbouring partitions, in the order of keys."""
     share = shared_parts(run.plan)
     for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
         keys, X = keyed_rows(run, phase.result(partition))
@@ -230,20 +229,20 @@ def gathered(run: RunDirectory, phase: Phase, number: int, collected: Collected)
 
 
 def gather(steps: Steps, phase: Phase) -> None:
-    """Gather the rows that a phase kept, if there are many partitions."""
+    """Run a phase of `gathered` tasks if there are many partitions."""
     if steps.n_partitions > MAX_SAMPLE_PARTS:
         steps.do(phase, -(-steps.n_partitions // shared_parts(steps.run.plan)))
 
 
 def parts(run: RunDirectory, phase: Phase, gathering: Phase) -> list[str]:
-    """Return the results with the rows that a phase kept, at most `MAX_SAMPLE_PARTS`."""
+    """Return the names of at most `MAX_SAMPLE_PARTS` results with the rows that a phase stored."""
     share, n = shared_parts(run.plan), len(run.plan.partitions)
     phase = phase if share == 1 else gathering
     return [phase.result(number) for number in range(-(-n // share))]
 
 
 def keyed_rows(run: RunDirectory, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the keys (n,) uint64 and the rows (n, d) of a result, mapped."""
+    """Return the keys (n,) uint64 and the rows (n, d) of a result, mapped into memory."""
     return run.map_large(name, "keys"), run.map_large(name, "X")
 
 
@@ -282,8 +281,8 @@ class OutlierRow(NamedTuple):
 
 
 def far_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[OutlierRow]:
-    """Return the few rows far outside the `Reach` of the pilot (m, d), by number."""
-    # A row far outside is among the most extreme rows of the column that decides its distance.
+    """Return the few rows far outside the `Reach` of the pilot (m, d), in the order of rows."""
+    # Such a row is among the most extreme rows of the column that decides its distance.
     most, known = most_aside(len(pilot)), dict[int, OutlierRow]()
     distances = np.where(ends.rows < 0, 0.0, Reach.of(pilot).distances(ends.values))
     for place in zip(*np.nonzero(distances > MIN_OUTLIER_RANGES), strict=True):
@@ -296,14 +295,14 @@ def far_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[OutlierRow]:
 
 
 def rows_aside(run: RunDirectory) -> np.ndarray:
-    """Return the numbers (m,) int64, ascending, of the rows left out of learning."""
+    """Return the ascending numbers (m,) int64 of the rows that are left out of learning."""
     return np.array(run.read(ASIDE).facts["rows"] if run.has(ASIDE) else [], np.int64)
 
 
 def learned_blocks(
     run: RunDirectory, number: int, aside: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks of a partition without the rows `aside` (m,), and keys (n,) uint64."""
+    """Yield the blocks of a partition and keys (n,) uint64, without rows `aside` (`rows_aside`)."""
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):
         if aside.size:
@@ -312,7 +311,7 @@ def learned_blocks(
 
 
 def keys_of_rows(run: RunDirectory, rows: np.ndarray, aside: np.ndarray) -> np.ndarray:
-    """Return the keys (n,) uint64 of rows (n,), as if the table did not have the rows `aside`."""
+    """Return the keys (n,) uint64 of rows (n,) as if the table lacked the rows `aside` (m,)."""
     return sampling.row_keys(run.plan.seed, rows - np.searchsorted(aside, rows))
 
 

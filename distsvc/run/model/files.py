@@ -1,12 +1,10 @@
 """The files of a published model: ``model.json`` and arrays, checked before use."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
@@ -85,13 +83,13 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         write_arrays(path, arrays)
 
 
-def read_model(folder: Path) -> ModelFile:
+def read_model(folder: Path) -> "ModelFile":
     """Return the content of the ``model.json`` in a folder; errors as in `ModelFile.parsed`."""
     path = folder / FILES[0]
     return ModelFile.parsed(read_json(path, 64 * 2**20), path)
 
 
-def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = OWN) -> None:
+def restore_model(model: "ModelFile", folder: Path, run: RunDirectory, of: str = OWN) -> None:
     """Write a folder's model as results of a run; `of` is the prefix of their names."""
     preparation, labeller, arrays = read_labeller(model, folder)
     run.write(of + PREPARATION, preparation.result())
@@ -99,7 +97,7 @@ def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = O
     run.write(of + COUNTED, Result(arrays={name: arrays[name] for name in COUNTS}))
 
 
-def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller, Arrays]:
+def read_labeller(model: "ModelFile", folder: Path) -> tuple[Preparation, Labeller, Arrays]:
     """Return the preparation, the labeller, and all arrays; errors as in `restore_model`."""
     arrays = read_arrays(folder / FILES[1])
     try:
@@ -132,7 +130,7 @@ def with_previous(digest: str, previous_digest: str) -> str:
 
 
 def known_features(
-    model: ModelFile, path: str, staging: str, progress: Progress
+    model: "ModelFile", path: str, staging: str, progress: Progress
 ) -> tuple[Feature, ...]:
     """Return a model's features, after a comparison with the columns of a table."""
     features, used = model.learned_from, model.input
@@ -220,7 +218,7 @@ class ModelFile(Form):
     facts: dict[str, JsonValue]
 
     @classmethod
-    def parsed(cls, content: object, path: Path) -> ModelFile:
+    def parsed(cls, content: object, path: Path) -> Self:
         """Return the content of the ``model.json`` at `path`."""
         version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
         if version != MODEL_VERSION or isinstance(version, float):

@@ -1,7 +1,5 @@
 """Checks of a result before it is published, configured in the job's ``[checks]``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The comparison of a run with earlier ones: clusters, drift, checks, moves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

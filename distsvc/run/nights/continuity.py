@@ -1,7 +1,5 @@
 """The previous run, and cluster ids that continue from earlier runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Members of the previous run's clusters: rows of this table whose ids had a label there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The part of the report on columns; columns that alone separate clusters, or repeat another."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -145,7 +143,8 @@ def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) 
         if column in names:
             fields = _shares(names[column], contents.rows[column], order)
         else:
-            kind, fields = "number", number_fields(contents.sample[:, j], contents.labels, order)
+            kind, sample = "number", contents.sample[:, j]
+            fields = number_fields(sample, contents.sample_labels, order)
         if fields:
             why = table.left_out.get(column, "")
             found.append(ColumnPart(column=column, kind=kind, reason=why, feature=False, **fields))

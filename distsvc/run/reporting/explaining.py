@@ -1,7 +1,5 @@
 """Parts of the report that explain an answer: profiles, columns, the picture of the pilot."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

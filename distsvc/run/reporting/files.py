@@ -1,7 +1,5 @@
 """The report of a run: its content, its page, its table of clusters, and their files."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io

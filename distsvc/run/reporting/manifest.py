@@ -1,7 +1,5 @@
 """The manifest of a run: its job, its input, and every file with its size and checksum."""
 
-from __future__ import annotations
-
 import datetime
 import platform
 from collections.abc import Sequence

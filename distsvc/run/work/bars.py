@@ -3,8 +3,6 @@
 The durations of phases are unknown, so each phase has a usual share of the bar.
 """
 
-from __future__ import annotations
-
 import datetime
 import logging
 import math
@@ -23,7 +21,7 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Start and end of each phase on the bar; others take a third of what is left up to 0.65."""
+"""Start and end of phases on the bar; any other phase takes a third of the rest up to 0.65."""
 
 
 class WholeBar(logging.Handler):
@@ -45,11 +43,9 @@ class WholeBar(logging.Handler):
         self._begun, self._end = 0.0, 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print an event."""
         self._console.print(self.format(record), highlight=False, markup=False, soft_wrap=True)
 
     def begin(self, phase: str, title: str) -> None:
-        """Show the beginning of a phase."""
         at = self._bars.tasks[self._bar].completed
         if phase == "open":  # the next run of a demo or backfill begins
             at = 0.0
@@ -66,7 +62,6 @@ class WholeBar(logging.Handler):
         self._bars.update(self._bar, completed=at, pace=", ".join(words))
 
     def close(self) -> None:
-        """Remove the bar."""
         self._bars.update(self._bar, visible=False)
         self._bars.stop()
         super().close()

@@ -5,8 +5,6 @@ name and lose its bytes. A file that can't be reached ends the run without losin
 is never treated as missing, and never blamed on the data.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re
@@ -60,8 +58,8 @@ class RunDirectory:
     """The files of a run: ``plan.json``, and results by name in ``results/``.
 
     Methods that read raise `LostWorkError` for a missing or damaged file. They raise
-    `TemporaryError` or `OutputPermissionError` for a file that can't be reached or read. Files to
-    publish are written to a folder of the `attempt`, where no other start of the run writes.
+    `TemporaryError` or `OutputPermissionError` for a file that can't be reached or read. Each start
+    of the run is an `attempt`, which has its own folder for files to publish.
     """
 
     def __init__(self, work: Store | str | Path, attempt: str = ""):
@@ -75,7 +73,7 @@ class RunDirectory:
 
     @property
     def task_address(self) -> str:
-        """The address for tasks, with ``#attempt`` unless it is the first attempt."""
+        """The address as given to tasks: with ``#attempt``, except for the first attempt."""
         return self.address + (f"#{self.attempt}" if self.attempt != self.name else "")
 
     @property
@@ -92,7 +90,6 @@ class RunDirectory:
 
     @property
     def is_planned(self) -> bool:
-        """Whether the plan is written."""
         with self.reached(PLAN):
             return self.work.has(PLAN)
 
@@ -102,7 +99,7 @@ class RunDirectory:
         return _plan(self.address)
 
     def planned(self) -> dict[str, Any]:
-        """Return the content of ``plan.json``; `LostWorkError` for damaged converted files."""
+        """Return the content of ``plan.json``; `LostWorkError` if converted files are damaged."""
         with self._whole(PLAN) as path:
             content = unsealed(read_regular(path), path)
         if content["staged"] != self._staged():
@@ -120,12 +117,11 @@ class RunDirectory:
         return store_of(self.plan.output.path).below(f"{STORED}/{self.name}")
 
     def folder(self, kind: str) -> str:
-        """Return the folder, below `stored`, of the files of a kind that this attempt writes."""
+        """Return the folder below `stored` where this attempt writes a `kind` of files."""
         # Results contain this path; ``first`` makes the results of uninterrupted runs equal.
         return f"{'first' if self.attempt == self.name else self.attempt}/{kind}"
 
     def place(self, kind: str) -> Store:
-        """Return `folder` as a store."""
         return self.stored.below(self.folder(kind))
 
     def has(self, name: str) -> bool:
@@ -134,14 +130,14 @@ class RunDirectory:
             return self.work.has(_file(name))
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names of the results in a folder, sorted, by one listing."""
+        """Return the sorted names of the results in a folder."""
         with self.reached(f"results/{folder}"):
             found = self.work.sizes(f"results/{folder}")
         names = (name.removeprefix("results/") for name in found)
         return [name.removesuffix(".npz") for name in names if name.endswith(".npz")]
 
     def write(self, name: str, result: Result) -> None:
-        """Write a result, large arrays first; an existing one is kept."""
+        """Write a result unless it exists; its large arrays come first."""
         if self.has(name):
             return
         large = {}
@@ -174,11 +170,9 @@ class RunDirectory:
             self.work.remove(_file(name))
 
     def map_large(self, name: str, key: str) -> np.ndarray:
-        """Return a large array of a result, mapped; its checksum is compared once per process."""
-        expected = _large(self.address, name)[key]
-        file = _large_file(name, key)
-        with self._whole(file, of=name) as path:
-            _compare(path, expected)
+        """Map a large array of a result into memory; its checksum is compared once per process."""
+        with self._whole(_large_file(name, key), of=name) as path:
+            _compare(path, _large(self.address, name)[key])
             return map_array(path)
 
     def lost(self) -> list[str]:
@@ -195,7 +189,7 @@ class RunDirectory:
 
     @contextmanager
     def reached(self, file: str) -> Iterator[None]:
-        """Turn an error about a file of the run into an error that keeps finished work."""
+        """Turn an error about a file of the run into one that ends the run and keeps its work."""
         try:
             yield
         except (TemporaryError, OutputPermissionError):
@@ -205,7 +199,7 @@ class RunDirectory:
 
     @contextmanager
     def _whole(self, file: str, of: str | None = None) -> Iterator[Path]:
-        """Yield the local path of a file; remove the result (`of`) of a damaged file."""
+        """Yield the local path of a file; if it is damaged, remove the result `of` (or its own)."""
         where = f"{self.address}/{file}"
         with self.reached(file):
             path = self.work.local(file)
@@ -278,6 +272,6 @@ def _result(address: str, name: str) -> Result:
 
 @lru_cache(maxsize=4096)
 def _compare(path: Path, expected: int) -> None:
-    """Raise `DataError` if a file has a wrong checksum; a file is read once per process."""
+    """Raise `DataError` if a file has a wrong checksum; each file is read once per process."""
     if checksum(path) != expected:
         raise DataError(f"{path.name} has a wrong checksum")

@@ -1,15 +1,12 @@
-"""Phases: one task for every number of a range, whose results are written once.
+"""Phases: one task for every number of a range; each task writes one result.
 
-To debug a task of a run that is not finished: ``SURVEY.do("out/.runs/ab12-34cd", 3)``.
+To debug a task of an unfinished run: ``SURVEY.do("out/.runs/ab12-34cd", 3)``.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from distsvc.errors import DataError, TemporaryError
@@ -25,18 +22,18 @@ from distsvc.storage.rows.columns import truncated
 CHECKPOINTS = "checkpoints"
 
 CHECKPOINT_SECONDS = 45.0
-"""Seconds between two checkpoints; with writing, less than a minute of work can be lost."""
+"""Seconds between two checkpoints: a killed task loses less than a minute of work."""
 
 
 class TaskCheckpoints(Checkpoint):
-    """The checkpoints of the task or step with the result `name`."""
+    """Checkpoints of the task or step with the result `name`."""
 
     def __init__(self, run: RunDirectory, name: str):
         self._run, self._folder = run, f"{CHECKPOINTS}/{name}"
         self._since = time.monotonic()
 
     def last(self, restore: Restore[Restored]) -> Restored | None:
-        """Return the state of the last checkpoint that `restore` accepts, if any; remove others."""
+        """Return ``restore(state)`` of the last usable checkpoint, if any; remove unusable ones."""
         for name in reversed(self._run.names(self._folder)):
             try:
                 found = self._run.load(name)
@@ -53,7 +50,7 @@ class TaskCheckpoints(Checkpoint):
         return None
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:
-        """Write ``state()``, `CHECKPOINT_SECONDS` after the last one, and remove earlier ones."""
+        """Write ``state()`` every `CHECKPOINT_SECONDS`, and remove earlier checkpoints."""
         if time.monotonic() - self._since < CHECKPOINT_SECONDS:
             return
         name = f"{self._folder}/{steps:012d}"
@@ -65,7 +62,7 @@ class TaskCheckpoints(Checkpoint):
         self._since = time.monotonic()
 
     def remove(self) -> None:
-        """Remove all checkpoints, once the result is written."""
+        """Remove all checkpoints; the result must be written before."""
         for name in self._run.names(self._folder):
             self._run.remove(name)
 
@@ -73,50 +70,43 @@ class TaskCheckpoints(Checkpoint):
         return {"run": self._run.name, "checkpoint": name}
 
 
-Task = Callable[..., Result]
-"""A function of run directory and number; a sequential task also takes `TaskCheckpoints`."""
-
-Work = Callable[[TaskCheckpoints], Result]
-"""Work of the driver, or of a sequential task, that starts at its last checkpoint."""
-
-
 @dataclass(frozen=True)
 class Phase:
     """A named task; its results are ``<name>/00000``, ``<name>/00001`` and so on.
 
-    The task is a module's function or a `functools.partial` of one, so that it can be pickled. A
-    `sequential` task may take hours for one number, and gets checkpoints.
+    ``task(run, number)`` is a module's function or a `functools.partial` of one, so that it can be
+    pickled. A `sequential` task may take hours for one number; its third argument is the number's
+    `TaskCheckpoints`.
     """
 
     name: str
-    task: Task
+    task: Callable[..., Result]
     sequential: bool = False
 
     def do(self, run_dir: str, number: int) -> int:
         """Run the task with a number and write its result; return the number of rows processed."""
         run, name = RunDirectory(run_dir), self.result(number)
-        if self.sequential:
-            return _checkpointed(run, name, partial(self.task, run, number)).rows
-        result = self.task(run, number)
+        checkpoints = [TaskCheckpoints(run, name)] if self.sequential else []
+        result = self.task(run, number, *checkpoints)
         run.write(name, result)
+        for one in checkpoints:
+            one.remove()
         return result.rows
 
     def result(self, number: int) -> str:
-        """Return the name of the result with a number."""
         return f"{self.name}/{number:05d}"
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Directory, Dask client (or None) and display for the steps of a run."""
+    """Runs the phases of a run, and the steps of its driver."""
 
     run: RunDirectory
-    client: Any
+    client: Any  # Dask's client; None if tasks run in this process
     progress: Progress
 
     @property
     def n_partitions(self) -> int:
-        """Number of partitions of the table."""
         return len(self.run.plan.partitions)
 
     @property
@@ -125,10 +115,11 @@ class Steps:
         return workers_of(self.client)
 
     def map(self, phase: Phase, n: int | None = None) -> Iterator[Result]:
-        """Run the unfinished tasks of a phase (all partitions, or below n); yield results in order.
+        """Run the unfinished tasks of a phase, for all partitions or n numbers; yield all results.
 
-        The work starts with the first `next`, and ends only if all results are read: use `do` if no
-        results are needed. Errors as in `fan_out`; `LostWorkError` if a result is lost.
+        Results come in the order of their numbers. The tasks start with the first `next`, and end
+        only if all results are read; use `do` to ignore the results. Errors are those of `fan_out`,
+        and `LostWorkError` if a result is lost.
         """
         for number in self._numbers(phase, n):
             yield self.run.load(phase.result(number))
@@ -140,15 +131,17 @@ class Steps:
             named, where = truncated(list(map(str, missing)), 10), self.run.address
             raise TemporaryError(f"{phase.name}: {where} has lost results {named}; run again")
 
-    def work_out(self, name: str, function: Work) -> Result:
-        """Run a step of the driver once; return its result as read from the directory."""
+    def work_out(self, name: str, function: Callable[[], Result]) -> Result:
+        """Run a step of the driver, unless its result is stored; return the stored result."""
         if not self.run.has(name):
             with self.progress.phase(name) as meter:
-                meter.rows = _checkpointed(self.run, name, function).rows
+                result = function()
+                self.run.write(name, result)
+                meter.rows = result.rows
         return self.run.read(name)
 
     def _numbers(self, phase: Phase, n: int | None) -> Iterator[int]:
-        """Run the unfinished tasks of a phase; yield each number once all up to it are done."""
+        """Run the unfinished tasks of a phase; yield numbers in order, each once it is done."""
         n = self.n_partitions if n is None else n
         missing = self._missing(phase, range(n))
         with self.progress.phase(phase.name) as meter:
@@ -179,15 +172,6 @@ def steps_on(
     config: ClusterConfig,
     at: ClusterAddress = DEFAULT_ADDRESS,
 ) -> Iterator[Steps]:
-    """Yield the steps of a planned run, on the cluster of `cluster.connect`."""
+    """Yield the `Steps` of a planned run, on the cluster of `cluster.connect`."""
     with connect(config, run.plan.table.nbytes, progress, at) as client:
         yield Steps(run, client, progress)
-
-
-def _checkpointed(run: RunDirectory, name: str, function: Work) -> Result:
-    """Write the result of work that has checkpoints, and remove the checkpoints."""
-    checkpoints = TaskCheckpoints(run, name)
-    result = function(checkpoints)
-    run.write(name, result)
-    checkpoints.remove()
-    return result

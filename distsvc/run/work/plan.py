@@ -3,12 +3,10 @@
 A partition is the work of a task, and becomes a file of labels.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 import pyarrow as pa
@@ -81,14 +79,14 @@ class Plan:
     seed: int  # seed of the row keys
     pilot_rows: int
     shift: StoredPoint  # (d,): a point near the data, subtracted before squares are summed
-    output: OutputConfig  # path or URL is absolute
+    output: OutputConfig  # with an absolute path or URL
     notes: list[str]  # notes on storage, columns and categories
 
     @classmethod
     def of(
         cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
-    ) -> Plan:
-        """Cut a table into partitions and count its categories; keep categories of `before`."""
+    ) -> Self:
+        """Plan a job's table: count its categories, unless a feature of `before` has them."""
         about = notes_on_columns(table) if job.input.columns is None else []
         counted = {feature.column for feature in table.features if isinstance(feature, Uncounted)}
         table, notes = with_categories(table, cut(job, table), before, meter)
@@ -124,7 +122,7 @@ class Plan:
 
 
 STORED_PLAN = TypeAdapter(Plan)
-"""Writes plans as JSON, and reads them."""
+"""Converts plans to JSON values and back."""
 
 
 def cut(job: Job, table: Table) -> list[Range]:
@@ -147,9 +145,9 @@ def pilot_rows(n_columns: int) -> int:
 
 
 def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[Range]:
-    """Return row ranges of about `partition_rows` rows each, which end where `extents` end."""
-    # Small units of storage are joined. A unit of more than twice `partition_rows` is cut evenly,
-    # and decoded several times.
+    """Return ranges of about `partition_rows` rows; `extents` are the rows of storage units."""
+    # Small units are joined. A unit of more than twice `partition_rows` is cut evenly, and decoded
+    # several times.
     partitions: list[Range] = []
     start = stop = 0
     for rows in extents:
@@ -178,9 +176,11 @@ def with_categories(
     before: Sequence[Feature] = (),
     meter: Meter | None = None,
 ) -> tuple[Table, list[str]]:
-    """Return a table whose categories are counted, and notes on them."""
-    # A category of the features `before` with the same encoding is kept, so that both models know
-    # the same columns.
+    """Return a table whose categories are counted, and notes on them.
+
+    A category with the same encoding in the features `before` is kept, so that both models have
+    the same columns.
+    """
     uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
     if not uncounted:
         return table, []
@@ -210,11 +210,11 @@ def with_categories(
 
 
 def unknown_values(table: Table, first: Block, counted: Set[str]) -> tuple[Table, list[str]]:
-    """Return the table with `new_values`, and warnings about these and about missing columns.
+    """Return the table with its `new_values`, and warnings about new values and missing columns.
 
-    Categories that were `counted` in this table are left out.
+    Categories that were `counted` in this table have no new values.
     """
-    # Otherwise numbers in a column that was text would silently become one cluster.
+    # Without a warning, a column of text that now has numbers would silently become one cluster.
     changed = {
         feature.column: feature
         for feature, places in placed(table.features)
@@ -238,7 +238,7 @@ def unknown_values(table: Table, first: Block, counted: Set[str]) -> tuple[Table
 
 
 def _more_other_values(known: Category, counts: dict[str, int]) -> str | None:
-    """Return a warning if many more rows have rare values than when the category was counted."""
+    """Return a warning if rare values are much more frequent than when the model was learned."""
     values, n_rows = set(known.known), max(sum(counts.values()), 1)
     rest = sum(n for value, n in counts.items() if value not in values) / n_rows
     if rest <= known.rest + MAX_UNKNOWN_SHARE:

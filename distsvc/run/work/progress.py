@@ -5,8 +5,6 @@ An event is a record of the logger ``distsvc``: the message is the event's name,
 store's. Callers from Python can attach other handlers.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import logging
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
     from distsvc.run.work.bars import WholeBar
 
 HERE = "this process"
-"""Name in place of a worker's address if there are no workers."""
+"""Name of the worker if the driver runs the tasks."""
 
 
 class Meter:
     """Counts finished tasks of a phase, with their rows and costs."""
 
-    def __init__(self, progress: Progress, name: str):
+    def __init__(self, progress: "Progress", name: str):
         self._progress, self.name = progress, name
         self.total, self.before, self.done, self.rows, self.worker_peak_mb = 0, 0, 0, 0, 0.0
         self.began = self.last = time.perf_counter()
@@ -44,7 +42,7 @@ class Meter:
         self.compile_s: dict[object, float] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
-        """Set the number of tasks, and the number already done by an earlier start."""
+        """Set the number of tasks, and the number done `before`, by an earlier start."""
         self.total, self.before, self.done = total, before, before
         if before:
             self.event("resumed", done_before=before, total=total)
@@ -53,7 +51,7 @@ class Meter:
     def finished(
         self, rows: int = 0, worker_peak_mb: float = 0.0, compile_s: float = 0.0, **task: object
     ) -> None:
-        """Count a task: its rows, peak memory and compilation; `task` are fields of events."""
+        """Count a finished task; `task` has further fields for the events of progress."""
         self.done += 1
         self.rows += rows
         self.worker_peak_mb = max(self.worker_peak_mb, worker_peak_mb)
@@ -63,7 +61,7 @@ class Meter:
         self._progress.update(self)
 
     def seconds_left(self) -> float | None:
-        """Return the seconds left at the pace so far, without compilation; None before a task."""
+        """Return the seconds left at the pace so far; None if no task is finished."""
         here = self.done - self.before
         if not here:
             return None
@@ -71,16 +69,14 @@ class Meter:
         return round(max(ahead - (time.perf_counter() - self.last), 0.0), 1)
 
     def pace(self) -> float:
-        """Return rows per second, without the time of compilation."""
         seconds = self._working()
         return self.rows / seconds if seconds > 0.0 else 0.0
 
     def _working(self) -> float:
-        """Return the seconds from start to last task, less the longest compilation of a worker."""
+        """Return the seconds up to the last task, minus the longest compilation of a worker."""
         return max(self.last - self.began - max(self.compile_s.values(), default=0.0), 0.0)
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
-        """Log an event of the phase, with the traceback of an error."""
         self._progress.event(name, error, phase=self.name, **fields)
 
 
@@ -99,7 +95,7 @@ class Progress:
         display = Display(quiet, verbose, log_format)
         self._shown = ExitStack()
         self._bar: WholeBar | None = None
-        # Seconds between two lines of a phase's progress.
+        # Seconds between two events of a phase's progress.
         self._patience = 1.0 if display.verbose or display.log_format == "json" else 10.0
         self._last_update = 0.0
         self._compiles = False
@@ -111,9 +107,9 @@ class Progress:
         self.notes: list[str] = []
         if not display.quiet:
             if display.log_format != "json" and sys.stderr and sys.stderr.isatty():
-                from distsvc.run.work.bars import WholeBar  # rich takes time to import
+                from distsvc.run.work import bars  # rich takes time to import
 
-                self._bar = self._shown.enter_context(closing(WholeBar()))
+                self._bar = self._shown.enter_context(closing(bars.WholeBar()))
             handler = event_handler(display, self._bar)
             handler.addFilter(self._is_displayed)
             self._shown.enter_context(attach(handler))
@@ -126,7 +122,6 @@ class Progress:
         return getattr(record, "source", self) is self
 
     def close(self) -> None:
-        """Restore the terminal and the logger."""
         self._shown.close()
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
@@ -142,7 +137,7 @@ class Progress:
         return round(self.seconds_before + time.monotonic() - self._began, 1)
 
     def state(self) -> Doing:
-        """Return the state of the run and its phase as JSON values; safe from any thread."""
+        """Return the state of the run and its phase as JSON values; any thread may call it."""
         meter = self._meter
         names = {"phase": "name", "done": "done", "total": "total", "since": "since"}
         known: Doing = {key: getattr(meter, name, None) for key, name in names.items()}
@@ -176,7 +171,7 @@ class Progress:
         self.event("phase finished", phase=name, **cost.model_dump(exclude={"name"}))
 
     def update(self, meter: Meter) -> None:
-        """Display the finished tasks of a phase: on the bar, or as an event from time to time."""
+        """Display the finished tasks of a phase: on the bar, or now and then as an event."""
         pace, now, last = meter.pace(), time.perf_counter(), self._last_update
         if self._patience > 1.0:  # no sentence at the beginning of a phase
             last = max(last, meter.began)
@@ -228,7 +223,6 @@ class JsonLines(logging.Formatter):
     """Formats a record as JSON: time, event, fields, traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
         stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
         event = {"time": stamp, "event": record.getMessage(), **_fields(record)}
         if record.exc_info:
@@ -244,7 +238,6 @@ class Sentences(logging.Formatter):
         self._stamped, self._verbose = stamped, verbose
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the sentence and the traceback of an error, each line safe to print."""
         fields = _fields(record)
         words = sentence(record.getMessage(), fields)
         if self._verbose and fields.keys() - {"run"}:
@@ -255,7 +248,7 @@ class Sentences(logging.Formatter):
         return "\n".join(map(one_line, [words, *error]))
 
 
-def event_handler(display: Display, bar: WholeBar | None) -> logging.Handler:
+def event_handler(display: Display, bar: "WholeBar | None") -> logging.Handler:
     """Return the handler that prints events, above the bar if there is one."""
     handler = bar or logging.StreamHandler()
     if display.log_format == "json":
@@ -291,7 +284,7 @@ def log_defect(error: Exception, words: str, as_json: bool) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in words: ``36 s``, ``2 min 5 s``, ``1 h 10 min``."""
+    """Return a duration as text: ``36 s``, ``2 min 5 s``, ``1 h 10 min``."""
     whole = math.ceil(seconds)
     if seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -311,7 +304,7 @@ def needs_verbose(event: str, fields: Fields) -> bool:
 
 
 def sentence(event: str, fields: Fields) -> str:
-    """Return the sentence of an event; without a sentence or a field of it, name and fields."""
+    """Return the sentence of an event; its name and fields if the sentence lacks a field."""
     titled = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
     words = SENTENCES.get(event)
     try:

@@ -1,7 +1,5 @@
 """Numbers in a table's columns that may stand for missing values, such as -9999."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -33,7 +31,7 @@ def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[i
 
 
 def sentinel_words(found: Iterable[tuple[int, Sentinel]], features: Sequence[Feature]) -> str:
-    """Return the results of `sentinels_of` in words."""
+    """Return sentinels, as `sentinels_of` yields them, in words."""
     names = names_of(features)
     named = [
         f"{number_words(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all others "

@@ -1,7 +1,5 @@
 """Options of a run: its cluster, what it may replace or skip, and its display."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -26,7 +24,7 @@ class Start:
     fresh: bool = False  # start over instead of resuming an interrupted run
     skip_missing: bool = False  # raise `SkippedError` for an input that is not ready yet
     skip_empty: bool = False  # raise `SkippedError` for an input without rows
-    repeated_until: str = ""  # last of the later days that the same backfill runs again
+    repeated_until: str = ""  # no warnings about nights up to this date: a backfill runs them again
 
 
 class Display(NamedTuple):

@@ -44,7 +44,7 @@ def test_a_dominant_column_is_named():
 def test_extreme_rows_inside_a_cluster_are_counted(has_outliers, outliers, end):
     ids = {"aside_rows": np.array([3, 7]), "aside_ids": np.array(["a", ""])}
     labeller = Stand(rule=Stand(words=Stand(has_outliers=has_outliers)))
-    ignored = Stand(found=ids | {"aside_outliers": np.array(outliers, bool)})
+    ignored = Stand(**ids, aside_outliers=np.array(outliers, bool))
     table = Stand(id="key", features=[], types={}, columns=["x"])
     rows = [OutlierRow(9.0, 3, 0, 1e9), OutlierRow(9.0, 7, 0, 2e9)]
     (note,) = outlier_row_notes(rows, Stand(ignored=ignored, labeller=labeller), table)

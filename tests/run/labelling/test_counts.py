@@ -38,7 +38,7 @@ def contents(compared=(), share=1.0, seed=0):
     rows = {c.column: np.zeros((2, len(c.codes) + 1), np.int64) for c in [*features, *own]}
     width = len(compared)
     missing, sample = np.zeros((2, 5), np.int64), np.zeros((0, width))
-    return ClusterContents(features, own, missing, width, share, seed, rows, sample=sample)
+    return ClusterContents(features, own, missing, width, share, seed, rows, sample)
 
 
 def table(seed=0):
@@ -83,7 +83,7 @@ def test_other_columns_are_counted_or_sampled_by_row_keys():
         parts.merge(one.arrays())
     assert 0.2 * N < len(whole.sample) < 0.4 * N
     assert np.array_equal(whole.sample, parts.sample, equal_nan=True)
-    assert np.array_equal(whole.labels, labels[whole.sample[:, 1].astype(int)])
+    assert np.array_equal(whole.sample_labels, labels[whole.sample[:, 1].astype(int)])
     assert np.array_equal(whole.rows["land2"], whole.rows["land"])
 
 

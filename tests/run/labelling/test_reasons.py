@@ -77,7 +77,7 @@ def test_unpublished_reasons_are_counted():
     X = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, -3.0], [0.0, 2.0, 0.0]])
     assert added(reasons, X) is None
     assert reasons.leading.tolist() == [1, 1, 1]
-    assert reasons.far["rows"].tolist() == [1, 0, 2]
+    assert reasons.far_rows.tolist() == [1, 0, 2]
     assert reasons_of(BALL, 0).add(block_of(X), X, BALL.label(X)) == {}
 
 
@@ -122,7 +122,7 @@ def test_partitions_merge_to_the_whole(n_parts):
     leading = np.bincount((X[outlier] ** 2).argmax(axis=1), minlength=3)
     assert merged.leading.tolist() == leading.tolist()
     order = np.argsort(BALL.label(X)["score"], kind="stable")[: Reasons.n_farthest]
-    assert merged.far["rows"].tolist() == order.tolist()
+    assert merged.far_rows.tolist() == order.tolist()
 
 
 def test_many_columns_are_ranked_by_how_often_they_lead():

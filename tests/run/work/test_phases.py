@@ -166,7 +166,7 @@ def test_a_phase_can_be_sent_to_a_worker(steps, phase):
 def test_a_step_of_the_driver_is_done_once(steps):
     calls = []
 
-    def train(answer, checkpoint):
+    def train(answer):
         calls.append(answer)
         return Result({"answer": answer}, {"w": np.array([answer])}, rows=12)
 

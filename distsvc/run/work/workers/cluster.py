@@ -1,7 +1,5 @@
 """Connects to a Dask cluster, or starts one on this machine."""
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import json
@@ -54,7 +52,7 @@ class Patience:
     """Seconds between checks of the workers; also the timeout of their answers and of closing."""
 
     contact: float = 30.0
-    """Timeout of a connection in seconds; also the time without a heartbeat until a message."""
+    """Timeout of a connection in seconds; also the time without a heartbeat until a warning."""
 
     work: float = 120.0
     """Seconds without a working worker until the run ends."""
@@ -66,18 +64,15 @@ class Patience:
 CLUSTER_PATIENCE = Patience()
 
 WORKER_BYTES = 2**27
-"""Bytes of a worker before its first task."""
+"""Memory of a worker before its first task, in bytes."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Threads and memory limit (bytes, 0 for no limit) of each worker.
+    """The workers of a run; without workers, the driver runs the tasks."""
 
-    Without workers, the driver runs the tasks. `here`: the driver started the workers.
-    """
-
-    each: tuple[tuple[int, int], ...]
-    here: bool = True
+    each: tuple[tuple[int, int], ...]  # threads, and memory limit in bytes (0: no limit)
+    here: bool = True  # whether the driver started the workers
 
     @property
     def threads(self) -> int:
@@ -94,16 +89,16 @@ def expect_workers(config: ClusterConfig, at: ClusterAddress) -> None:
 @contextmanager
 def connect(
     config: ClusterConfig, n_bytes: int, progress: Progress, at: ClusterAddress = DEFAULT_ADDRESS
-) -> Iterator[Client | None]:
+) -> "Iterator[Client | None]":
     """Yield a Dask client, or None if the work is done in this process.
 
     The scheduler is the first of: the address in `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or
-    Dask's configuration; the scheduler file of `at`. Without a scheduler, workers start on this
-    machine, bound to loopback and protected by TLS. ``cluster.workers`` is their number. By default
-    it is 0 for a table below `SMALL_BYTES`, otherwise one per core that this process may use.
+    Dask's configuration; the scheduler file of `at`. Without a scheduler, ``cluster.workers``
+    workers start on this machine, bound to loopback and protected by TLS. By default, a table below
+    `SMALL_BYTES` has no workers, and others have one per core that this process may use.
 
-    `TemporaryError` if the scheduler does not answer or has no worker; `JobFileError` if its
-    address, its versions or the memory of workers do not fit.
+    Raises `TemporaryError` if the scheduler does not answer or has no worker, and `JobFileError`
+    for a wrong address, other versions, or too many workers for the machine's memory.
     """
     workers = config.workers
     try:
@@ -153,7 +148,6 @@ def _check_room(workers: int) -> None:
 
 
 def _cores() -> int:
-    """Return the number of cores that this process may use, in a container too."""
     from dask.system import CPU_COUNT
 
     return int(CPU_COUNT)
@@ -166,7 +160,7 @@ def driver_threads() -> int:
     return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 8)
 
 
-def workers_of(client: Client | None) -> Workers:
+def workers_of(client: "Client | None") -> Workers:
     """Return the workers of a client; `TemporaryError` if the scheduler does not answer."""
     if client is None:
         return Workers(())
@@ -188,7 +182,7 @@ def losses() -> tuple[type[BaseException], ...]:
 
 @contextmanager
 def loss_is_temporary(what: str) -> Iterator[None]:
-    """Turn the loss or silence of a scheduler or worker into a `TemporaryError`."""
+    """Turn the error of a lost or silent scheduler or worker into a `TemporaryError`."""
     temporary: tuple[type[BaseException], ...] = (*losses(), TimeoutError, OSError, RuntimeError)
     try:
         yield
@@ -197,8 +191,8 @@ def loss_is_temporary(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _remote_client(address: str) -> Iterator[Client]:
-    """Yield the client of a scheduler that has a worker, after a comparison of versions."""
+def _remote_client(address: str) -> "Iterator[Client]":
+    """Yield the client of a scheduler, once it has a worker and their versions are compared."""
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         try:
@@ -269,7 +263,7 @@ def _tls_files() -> str:
     return ", ".join(f"{key} = {file}{marks[key]}" for key, file in files.items())
 
 
-def _client(address: str) -> Client:
+def _client(address: str) -> "Client":
     """Return the client of a scheduler; close it if it can't connect."""
     # Dask leaves it open if the address is wrong. Garbage collection would then close it, perhaps
     # in the thread of the next client's loop, and deadlock.
@@ -286,8 +280,8 @@ def _client(address: str) -> Client:
 
 
 @contextmanager
-def _local_client(workers: int, threads: int) -> Iterator[Client]:
-    """Yield the client of workers on this machine, closed to other users of the machine."""
+def _local_client(workers: int, threads: int) -> "Iterator[Client]":
+    """Yield the client of workers on this machine, which its other users can't reach."""
     # Anyone who reaches a port of a scheduler or worker could run code there. So connections need a
     # key that only these processes have, HTTP servers have no pages, and folders on the import path
     # are private.
@@ -329,7 +323,7 @@ def _local_client(workers: int, threads: int) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence Dask's logs; errors and events of distsvc report the same."""
+    """Silence Dask's logs: distsvc has errors and events of its own."""
     from distributed.utils import silence_logging_cmgr
 
     with ExitStack() as stack:
@@ -397,7 +391,7 @@ def versions() -> Versions:
 
 
 def processor() -> str:
-    """Return the vector instructions that NumPy and BLAS use; kernels don't depend on them."""
+    """Return the vector instructions that NumPy and BLAS use; our kernels don't depend on them."""
     numpy_core = import_module("numpy._core._multiarray_umath")
     from threadpoolctl import threadpool_info
 
@@ -408,7 +402,7 @@ def processor() -> str:
 
 
 def compare_processors(who: str, ours: str, theirs: str) -> None:
-    """Warn if another process has another `processor`."""
+    """Warn if the results of `processor` differ between this process and another one."""
     if ours != theirs:
         fields = {"who": who, "ours": ours, "theirs": theirs}
         LOG.warning("other processor", extra={"fields": fields})
@@ -424,7 +418,7 @@ def sources_digest() -> str:
 
 
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
-    """Raise `JobFileError` if a worker's `versions` differ, or its package can't return them."""
+    """Raise `JobFileError` if a worker's `versions` differ, or are unknown to its package."""
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
     if isinstance(theirs, Exception):
@@ -470,7 +464,7 @@ def _address_of(at: ClusterAddress) -> str | None:
     return checked_url(address) if address else None
 
 
-def _wait_for_a_worker(client: Client) -> None:
+def _wait_for_a_worker(client: "Client") -> None:
     deadline = time.monotonic() + CLUSTER_PATIENCE.work
     ask = client.scheduler.identity
     while not client.sync(ask, n_workers=1, callback_timeout=CLUSTER_PATIENCE.work)["n_workers"]:

@@ -1,7 +1,5 @@
 """Calls a function for every number of a list: in a loop, or by Dask futures."""
 
-from __future__ import annotations
-
 import glob
 import os
 import pickle
@@ -31,10 +29,10 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 IN_FLIGHT = 4
-"""Dask tasks in flight for each thread of the cluster, so that none waits for the driver."""
+"""Dask tasks in flight for each thread of the cluster, so that no thread waits for the driver."""
 
 GROUP_SECONDS = 0.25
-"""Target duration of a Dask task of several numbers; the scheduler has a cost for each task."""
+"""Target duration of a Dask task in seconds; several numbers share the cost of scheduling."""
 
 Task = Callable[[str, int], int]
 
@@ -51,15 +49,15 @@ class TaskOutcome(NamedTuple):
 
 
 def fan_out(
-    client: Client | None, task: Task, run_dir: str, numbers: Iterable[int], meter: Meter
+    client: "Client | None", task: Task, run_dir: str, numbers: Iterable[int], meter: Meter
 ) -> Iterator[int]:
     """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
 
     Tasks write their results to files, and return the number of rows processed. They start in
-    order, and none starts after a `DistsvcError`. If several tasks raise one, the error of the
-    lowest number is raised. After any other error a task is repeated once, alone and last, because
-    another task may have killed its worker. `PartitionFailedError` if it fails twice;
-    `TemporaryError` if the cluster is lost or silent, or a disk or store failed twice.
+    order. A `DistsvcError` is not repeated: no further task starts, and the error of the lowest
+    number is raised. After any other error the task is repeated once, alone and last, because
+    another task may have killed its worker. If it fails again, `PartitionFailedError` is raised.
+    `TemporaryError` is raised if the cluster is lost or silent, or a disk or store failed twice.
     """
 
     def attempts(numbers: list[int]) -> Iterator[TaskOutcome]:
@@ -121,7 +119,7 @@ def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[TaskOu
 
 
 def _on_cluster(
-    client: Client, task: Task, run_dir: str, numbers: list[int], meter: Meter
+    client: "Client", task: Task, run_dir: str, numbers: list[int], meter: Meter
 ) -> Iterator[TaskOutcome]:
     waiting = deque(numbers)
     token = f"{meter.name}-{time.time_ns()}"
@@ -215,7 +213,7 @@ def _sendable(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], float]:
+def _outcomes(future: "Future", group: list[int]) -> tuple[list[TaskOutcome], float]:
     """Return the outcomes of a group of numbers and its duration in seconds."""
     # If its worker was lost, all numbers of the group failed.
     error = future.exception()
@@ -238,7 +236,7 @@ class WorkerWatch:
     A worker near its memory limit is paused: it is alive, but never finishes.
     """
 
-    def __init__(self, client: Client, meter: Meter):
+    def __init__(self, client: "Client", meter: Meter):
         self._client, self._meter = client, meter
         self._next_look = self._last_running = time.monotonic()
         self._status: dict[str, str] = {}
@@ -246,18 +244,17 @@ class WorkerWatch:
         self._named: set[str] = set()
 
     def threads(self) -> int:
-        """Return the total number of threads."""
         return sum(of["nthreads"] for of in self._workers(CLUSTER_PATIENCE.work).values())
 
-    def next_of(self, done: SimpleQueue[Future]) -> Future:
-        """Return the next item of a queue; call `look` while waiting."""
+    def next_of(self, done: "SimpleQueue[Future]") -> "Future":
+        """Return the next finished task of a queue; call `look` while waiting."""
         while True:
             self.look()
             with suppress(Empty):
                 return done.get(timeout=CLUSTER_PATIENCE.answer)
 
     def look(self) -> None:
-        """Log the workers whose status has changed since the last check, if a check is due."""
+        """Check the workers if a check is due: log changes, raise if none has worked for long."""
         if time.monotonic() < self._next_look:
             return
         try:
@@ -296,12 +293,9 @@ class WorkerWatch:
                 self._heard[address] = seen, now
                 self._named.discard(address)
                 continue
-            fields = {
-                "address": address,
-                "seconds": now - since,
-                "limit": CLUSTER_PATIENCE.heartbeat,
-            }
-            if now - since > CLUSTER_PATIENCE.heartbeat:
+            limit = CLUSTER_PATIENCE.heartbeat
+            fields = {"address": address, "seconds": now - since, "limit": limit}
+            if now - since > limit:
                 silent.add(address)
                 self._heard[address] = seen, now  # repeat later, if this fails
                 self._meter.event("worker given up", **fields)

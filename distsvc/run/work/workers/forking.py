@@ -4,8 +4,6 @@ It imports while the command opens the table, so workers start at once. Only com
 another program it would copy that program's environment and memory.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -17,7 +15,7 @@ from multiprocessing import spawn
 from distsvc.run.work.workers.lean import is_lean
 
 TASKS = "distsvc.run.worker"
-"""Module that workers on this machine import before their first task."""
+"""Module that workers on this machine import when they start."""
 
 REUSED_BYTES = 2**25
 """Largest freed block of memory, in bytes, that workers on this machine keep for reuse.
@@ -34,7 +32,7 @@ ENVIRONMENT = {
 """Environment variables of workers; Dask adds variables for threads."""
 
 FORKS = sys.platform == "linux" and sys.version_info >= (3, 11, 1)
-"""Whether the fork server is safe: Python 3.11.0 accepts other users (CVE-2022-42919)."""
+"""Whether the fork server is safe: in Python 3.11.0 it accepts other users (CVE-2022-42919)."""
 
 _started = False
 
@@ -84,7 +82,7 @@ def environment() -> Iterator[None]:
 @contextmanager
 def workers_without_main() -> Iterator[None]:
     """Start workers that do not import the main module of this process."""
-    # A script without a main guard would run again in each, and standard input can't be imported.
+    # Each would run a script without a main guard again, and could not import standard input.
     inner = spawn.get_preparation_data
 
     def prepared(name: str) -> dict[str, object]:

@@ -1,7 +1,5 @@
 """Faster start and end of processes of commands and workers."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import sys
