@@ -3,7 +3,6 @@
 Results of an interrupted run are used only if the job, its input and the code are the same.
 """
 
-import datetime
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,7 +39,7 @@ from distsvc.run.nights.continuity import (
 from distsvc.run.work.directory import LostWorkError, RunDirectory
 from distsvc.run.work.phases import CHECKPOINTS
 from distsvc.run.work.plan import Plan
-from distsvc.run.work.progress import LOG, Progress, duration
+from distsvc.run.work.progress import LOG, Progress, duration, now_text
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import compare_processors, processor, versions
 from distsvc.storage.places.arrays import sealed, unsealed
@@ -63,7 +62,7 @@ from distsvc.storage.tables.sources import check_ready
 class RunContext:
     """The parts of a run that are opened once and passed to all its steps."""
 
-    job: Job  # preprocessing of the previous model, unless it refits
+    job: Job  # with the previous model's preprocessing, unless the run refits
     run: RunDirectory
     output: Output
     digest: str  # SHA-256 of the job
@@ -71,12 +70,12 @@ class RunContext:
     algorithm: AlgorithmJob
     previous: Previous | None  # the published run that is continued
     lineage: Lineage | None  # None if the job names no previous run
-    notes: list[str]  # warnings about the run that is replaced, and later nights
+    notes: list[str]  # warnings about the replaced run, and about later nights
 
 
 @contextmanager
 def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
-    """Lock the output of a job and open its table; yield the output if this run is published."""
+    """Lock a job's output, open its table, yield the context; if published already, the output."""
     for path in job.input.paths:
         Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
@@ -132,7 +131,7 @@ def _lineage(
 def _notes_on_later(
     job: Job, output: Output, lineage: Lineage | None, repeated_until: str
 ) -> list[str]:
-    """Return warnings if later nights continue a replaced run, or an earlier one than this run.
+    """Return warnings about later nights that continue the replaced run, or a run before this one.
 
     Nights up to `repeated_until` are left out.
     """
@@ -161,7 +160,7 @@ def _notes_on_later(
 
 
 def _dates(runs: Sequence[tuple[str, LineageRun]], after: str) -> str:
-    """Return the dates of runs, with their addresses; only those `after` a date if it is given."""
+    """Return the dates of runs with their addresses; if `after` is given, only later dates."""
     found = [(at, one.run_date) for at, one in runs if not after or one.run_date > after]
     return truncated([f"{date} ({shown_address(at)})" for at, date in found], 5)
 
@@ -179,7 +178,7 @@ def skipping(start: Start) -> Iterator[None]:
 
 @contextmanager
 def naming_the_section() -> Iterator[None]:
-    """Turn `ParameterError` into `JobFileError` that names the section ``[model]``."""
+    """Turn `ParameterError` into a `JobFileError` that names the section ``[model]``."""
     try:
         yield
     except ParameterError as error:
@@ -195,14 +194,14 @@ Note = dict[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """A request for a run: a job, its output and its previous model."""
+    """A request for a run: a job, its output and its previous run."""
 
     job: Job
     output: Output
     digest: str  # SHA-256 of the job and the previous model
-    alternative: str = ""  # another digest under which the run may be published
+    alternative: str = ""  # another digest under which this run may be published
     columns: tuple[str, ...] = ()  # features of the previous run
-    continued: ContinuedRun | None = None  # run with the previous model
+    continued: ContinuedRun | None = None  # the previous run
 
     @classmethod
     def of(cls, job: Job, previous: Previous | None) -> Self:
@@ -219,7 +218,7 @@ class Request:
         return cls(job, output, digest, alternative, columns, previous.continued())
 
     def is_published(self, overwrite: bool, fresh: bool) -> bool:
-        """Return True if this run is published and not repeated; else the output must be free."""
+        """Return True if this run is published and need not be repeated; else check the output."""
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
         # A previous run that was replaced may have the same model, but other labels.
@@ -242,14 +241,14 @@ class Request:
         return before.run_id != self.continued.run_id
 
     def open_table(self, staging: str | Path, features: tuple[Feature, ...] = ()) -> Table:
-        """Open the job's table, with the `features` of the previous model if it labels rows."""
+        """Open the job's table, with the previous model's `features` if that model labels rows."""
         job = self.job
         kinds, mixed = job.columns, job.is_mixed
         return open_table(job.input, staging, job.preprocess, features, self.columns, kinds, mixed)
 
     @cached_property
     def inputs(self) -> str:
-        """SHA-256 of the table, which is opened and closed for it."""
+        """SHA-256 of the table, which is opened only for this."""
         with scratch("staging") as staging:
             return fingerprint(self.open_table(staging))
 
@@ -266,7 +265,7 @@ class Request:
 
 @contextmanager
 def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
-    """Lock an output and yield a run in it; None if the run is published already."""
+    """Lock an output and yield a run's directory in it; None if the run is published already."""
     remove_left()
     output = request.output
     if request.is_published(start.overwrite, start.fresh):  # before anything is written
@@ -287,8 +286,8 @@ def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[Ru
 @contextmanager
 def run_directory(request: Request, fresh: bool, progress: Progress) -> Iterator[RunDirectory]:
     """Yield the directory of a run in a locked output: an interrupted one, or a new one."""
-    # It is kept if an error may not repeat and there are results. It is removed if the job or its
-    # data is wrong, or a check holds the result back.
+    # After an error, the directory is kept if it has results and the error may not repeat. It is
+    # removed if the job or its data is wrong, or a check holds the result back.
     output, cluster = request.output, request.job.cluster
     run, given_up = _interrupted(request, fresh)
     if run is not None:
@@ -306,7 +305,7 @@ def run_directory(request: Request, fresh: bool, progress: Progress) -> Iterator
         if request.continued is not None:
             check_stays(request.continued)
         if not run.work.has(BEGUN):
-            begun = {"output": output.store.address, "begun": _now(), "processor": processor()}
+            begun = {"output": output.store.address, "begun": now_text(), "processor": processor()}
             run.work.put(BEGUN, sealed(begun | request.content()))
         for name in given_up:  # last, since an unfinished run protects the run that it continues
             output.discard(name)
@@ -324,7 +323,7 @@ def run_directory(request: Request, fresh: bool, progress: Progress) -> Iterator
         with suppress(DistsvcError, OSError):
             has_results = bool(kept_results(run))
         if has_results:
-            note_stop(run, progress.state() | {"now": _now(), "why": type(error).__name__})
+            note_stop(run, progress.state() | {"now": now_text(), "why": type(error).__name__})
             if not isinstance(error, Exception):
                 error.add_note(f"{duration(progress.seconds())} of work kept")
         else:
@@ -346,7 +345,7 @@ def _log_resumed(run: RunDirectory, progress: Progress) -> None:
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
-    """Return the unfinished runs of an output, except those whose removal has begun."""
+    """Return the unfinished runs of an output, except runs whose removal has begun."""
     ours = output.store.address
     return [run for run, begun in _runs(output) if begun.get("output") == ours]
 
@@ -363,7 +362,7 @@ def kept_results(run: RunDirectory) -> dict[str, int]:
 
 
 def note_stop(run: RunDirectory, doing: Doing) -> None:
-    """Write the state of a run that stopped, if possible."""
+    """Write the state of a stopped run, if possible."""
     with suppress(DistsvcError, OSError):
         run.work.put(STOPPED, sealed(doing))
 
@@ -378,7 +377,7 @@ def read_note(run: RunDirectory, name: str) -> Note:
 
 
 def differences(then: object, now: object, name: str = "") -> list[str]:
-    """Return the differences of two contents of JSON, such as ``model.seed: 0, now 1``."""
+    """Return the differences of two JSON values, such as ``model.seed: 0, now 1``."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [*then, *(key for key in now if key not in then)]
         inner = (differences(then.get(k), now.get(k), f"{name}.{k}" if name else k) for k in keys)
@@ -419,7 +418,7 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
 
 
 def _why_outdated(run: RunDirectory, request: Request) -> str:
-    """Return a reason if the previous run of an interrupted run was withdrawn or replaced."""
+    """Return a reason if the run that an interrupted run continues was withdrawn or replaced."""
     with suppress(DataError):  # the continued run is unknown
         then = request.output.continued_by(run.name)
         if then is None or then == request.continued:
@@ -473,7 +472,3 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
             f"another job, input or version: {'; '.join(found[:5])}{more}; give --fresh to start "
             "over"
         )
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

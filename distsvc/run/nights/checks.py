@@ -27,7 +27,7 @@ class RunMetrics:
     drift: DriftPart | None = None
     agreement: float | None = None  # probability that another sample gives this answer
     dropped: float | None = None  # share of the rows dropped for missing values, if known
-    rows_before: Sequence[int] = ()  # rows of earlier nights, the latest first
+    rows_before: Sequence[int] = ()  # numbers of rows of earlier nights, the latest first
     reference: ReferencePart | None = None
     new_columns: Sequence[str] | None = None  # columns that the previous model lacks
 
@@ -42,11 +42,12 @@ class Check:
     places: int = 1  # decimals; more are shown if the value would round to its limit
     share: bool = False  # the value is a share `of` something, shown in percent
     of: str = "of the rows "
-    tells_drift: bool = False  # the previous model no longer fits beyond the limit
-    advice: str = ""  # what it means to pass the limit, and what to look at first
+    tells_drift: bool = False  # beyond the limit, the previous model no longer fits
+    if_measured: bool = False  # as a default check, it is left out if it is not measured
+    advice: str = ""  # cause and advice, added to the words of a failed check
 
     def words(self, found: Value, limits: Sequence[float]) -> str:
-        """Return the outcome of a check in words: the value found, and the limit."""
+        """Return the value found in words, with enough decimals to differ from the `limits`."""
         (before, value, after), places, scale = found, self.places, 100 if self.share else 1
         if value is None:
             return "not measured"
@@ -57,13 +58,15 @@ class Check:
         return f"{before} {scale * value:,.{places}f} {unit}{after}".strip()
 
     def holds(self, value: float, limits: Sequence[float]) -> bool:
-        """Return True if a value lies on the right side of its limit, or between two."""
+        """Return True if a value lies on the right side of its limit, or between two limits."""
         low = -math.inf if self.side == "at most" else limits[0]
         high = math.inf if self.side == "at least" else limits[-1]
         return low <= value <= high
 
-    def outcome(self, given: LimitCheck | RangeCheck | NightsCheck, run: RunMetrics) -> CheckPart:
-        """Return the outcome for a key of the job."""
+    def outcome(
+        self, given: LimitCheck | RangeCheck | NightsCheck, run: RunMetrics, is_default: bool
+    ) -> CheckPart:
+        """Return the outcome for a key of the job, or for a default check."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
@@ -82,6 +85,9 @@ class Check:
         words = f"{self.name}: {self.words(found, decisive)}, {wanted} expected"
         if state in ("warned", "failed"):
             words += self.advice
+            if is_default:
+                off = f"[checks] {self.name} = false turns it off"
+                words += f"; this check is on by default, {off}"
         return CheckPart(
             name=self.name, level=given.level, side=self.side, limit=limits, warn=warn or None,
             found=found[1], state=state, words=words,
@@ -89,7 +95,7 @@ class Check:
 
 
 def _limits(limit: float | tuple[float, ...] | None) -> list[float]:
-    """Return a limit or a pair of limits as a list; empty for none."""
+    """Return a limit or a pair of limits as a list."""
     if limit is None:
         return []
     return list(limit) if isinstance(limit, tuple) else [limit]
@@ -129,7 +135,7 @@ def _cluster_rows(run: RunMetrics) -> Value:
 
 
 def _changed(run: RunMetrics, new: bool) -> float | None:
-    """Return the share of present clusters that are new, or of previous ones that have ended."""
+    """Return the share of this run's clusters that are new, or of the previous run's that ended."""
     if run.lineage is None or run.lineage.moved is None:
         return None
     stories = run.lineage.clusters
@@ -208,7 +214,15 @@ CHECKS = (
     Check("clusters", "between", _clusters, places=0),
     Check("min_cluster_rows", "at least", _cluster_rows, places=0),
     Check("max_rows_moved", "at most", _MOVED, share=True, advice=_ROWS_ADVICE),
-    Check("max_ids_moved", "at most", _IDS_MOVED, share=True, of="of the ids ", advice=_IDS_ADVICE),
+    Check(
+        "max_ids_moved",
+        "at most",
+        _IDS_MOVED,
+        share=True,
+        of="of the ids ",
+        if_measured=True,
+        advice=_IDS_ADVICE,
+    ),  # the job may have no ids
     Check("max_new_share", "at most", _NEW, share=True, of="of the clusters "),
     Check("max_gone_share", "at most", _GONE, share=True, of="of the clusters "),
     Check("max_drift", "at most", lambda run: _worst(run.drift), places=3, tells_drift=True),
@@ -222,23 +236,13 @@ CHECKS = (
 
 def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> list[CheckPart]:
     """Return the outcome of every check of a job; `guarded` jobs also have the default checks."""
-    own = config.given
-    given = {**GUARDS.given, **own} if guarded else own
-    wanted = [(check, given[check.name]) for check in CHECKS if check.name in given]
-    if "max_ids_moved" not in own and _IDS_MOVED(run)[1] is None:  # the job may have no ids
-        wanted = [(check, limit) for check, limit in wanted if check.name != "max_ids_moved"]
-    parts = [check.outcome(limit, run) for check, limit in wanted if limit.limit is not None]
-    for state in ("warned", "failed"):  # the last one of each has the way to turn them off
-        usual = [part for part in parts if part.state == state and part.name not in own]
-        if usual:
-            keys = ", ".join(f"{part.name} = false" for part in usual)
-            are, off = (
-                ("these checks are", "turn them")
-                if len(usual) > 1
-                else ("this check is", "turns it")
-            )
-            hint = f"{usual[-1].words}; {are} on by default, [checks] {keys} {off} off"
-            parts[parts.index(usual[-1])] = usual[-1].model_copy(update={"words": hint})
+    given, parts = {**(GUARDS.given if guarded else {}), **config.given}, []
+    for check in CHECKS:
+        limits, is_default = given.get(check.name), check.name not in config.given
+        if limits is not None and limits.limit is not None:  # not turned off
+            part = check.outcome(limits, run, is_default)
+            if part.found is not None or not (is_default and check.if_measured):
+                parts.append(part)
     return parts
 
 

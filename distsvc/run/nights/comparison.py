@@ -49,7 +49,7 @@ from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
 MIN_FREE_BINS = 10
-"""Minimum number of filled bins, one in each column not counted, to compare two tables."""
+"""Minimum number of filled bins, beyond one in each column, from which tables can be equal."""
 
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
@@ -115,7 +115,7 @@ def compare_and_check(
 
 
 def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]:
-    """Return at most one warning, if many rows are outside, and more than a model's `nu` allows."""
+    """Return a warning if many rows are outliers, and more than the `nu` of a model allows."""
     if share is None or share <= 0.25:
         return []
     wanted = max((given.get("nu") or 0.0 for given in parameters), default=0.0)
@@ -166,7 +166,7 @@ def _unknown_columns(run: RunDirectory, job: Job) -> list[str]:
 def _lineage(
     run: RunDirectory, job: Job, previous: Previous | None, labelled: Labelled
 ) -> LineagePart | None:
-    """Return the part on clusters of the previous run, or None if the job names no such run."""
+    """Return the part on the previous run's clusters, or None if the job names no previous run."""
     if not job.continuity.previous:
         return None
     wanted, labeller = job.continuity.previous[0], labelled.labeller
@@ -190,9 +190,8 @@ def _lineage(
     facts, overlap = found.facts, found.arrays["overlap"]
     rows_before = dict(zip(facts["before"], then, strict=True))
     stories = _stories(facts["clusters"], rows_before, rows_now)
-    stories = [
-        one for one in stories if one.rows_before or one.rows_after
-    ]  # others: in models only
+    # Other clusters are only in models.
+    stories = [one for one in stories if one.rows_before or one.rows_after]
     i, j = np.nonzero(overlap)
     pairs = np.asarray(facts["before"], np.int64)[i], labeller.ids[j]
     moves = Moves(before=pairs[0].tolist(), after=pairs[1].tolist(), rows=overlap[i, j].tolist())
@@ -239,10 +238,9 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
 
 
 def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:
-    """Return True if all counts of the columns' values equal those of the previous run's table.
+    """Return True if each bin of drift has as many values as in the previous run's table.
 
-    The counts are those in the bins of drift, and of missing values. With few bins, counts of
-    other tables could be equal by chance.
+    If few bins are filled, that can be chance.
     """
     if labelled.before is None:
         return False
@@ -254,7 +252,7 @@ def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:
 def keep_reference(
     path: str | None, run: RunDirectory, output: Store, columns: Sequence[str]
 ) -> None:
-    """Write edges and counts of the reference for drift, unless it is the run's own `output`."""
+    """Write bin edges and counts of the reference at `path`, unless it is the run's own output."""
     if path is None or run.has(REFERENCE) or store_of(path).address == output.address:
         return
     store = store_of(path)
@@ -317,13 +315,13 @@ def _column_drifts(
 def _changes(
     table: Table, names: Sequence[str], old: ColumnCounts, now: ColumnCounts
 ) -> Iterator[str]:
-    """Yield for each column the values whose share of the rows changed most, in words."""
+    """Yield for each column, in words, the values whose share of the rows changed most."""
     units, levels = units_of(table.features, table.types), dict[str, Sequence[str]]()
     for feature, kind in zip(table.features, table.types, strict=True):
         levels[feature.column] = ("false", "true") if kind == "bool" else feature.levels
     for name, edges, *counts in zip(names, old.edges, old.counts, now.counts, strict=True):
         before, after = (rows / max(rows.sum(), 1) for rows in counts)
-        # Of values with equal changes, as the two of a flag, the one that became more frequent.
+        # If changes are equal, as for the values of a flag: the value that became more frequent.
         k = int(np.maximum(1.001 * (after - before), before - after).argmax())
         shares = f"in {100 * after[k]:.0f} % of the rows, {100 * before[k]:.0f} % before"
         low, high = np.concatenate([[-np.inf], edges, [np.inf, np.nan]])[k : k + 2].tolist()
@@ -343,7 +341,7 @@ BEFORE, NOW = "cluster_before", "cluster_now"
 """Names of the columns with the cluster of an id in each run; null if a run lacks the id."""
 
 BUCKET_ROWS = 2**21
-"""Mean number of rows of both runs in a bucket."""
+"""Mean number of rows in a bucket, of both runs together."""
 
 
 def write_moves(
@@ -351,9 +349,8 @@ def write_moves(
 ) -> tuple[float | None, list[str]]:
     """Write ``moves.parquet``: ids whose published cluster differs from the previous run's.
 
-    Return the share of the ids in both runs whose cluster differs, None without such ids, and a
-    warning if only one of both runs has ids of text. Ids that are missing or shared by several rows
-    are left out.
+    Return the share of the common ids whose cluster differs (None without common ids), and
+    warnings. Missing ids, and ids that several rows share, are left out.
     """
     table = run.plan.table
     if previous is None or table.id is None or not counts_ids(table.type_of(table.id)):
@@ -439,9 +436,9 @@ def _split(
 
 
 def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[tuple[pa.Table, int]]:
-    """Yield, bucket by bucket, the ids whose labels differ, with both labels, ordered by id.
+    """Yield for each bucket the ids whose labels differ, and the number of ids with equal labels.
 
-    Also yields the number of ids with equal labels. Ids that several rows of a run share are left
+    The table of ids has both labels, and is ordered by id. Ids that several rows share are left
     out.
     """
     for one, other in zip(before, now, strict=True):
@@ -455,7 +452,7 @@ def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[tuple[pa.Ta
 
 
 def _with_shared(file: Path) -> pa.Table:
-    """Return the ids of a bucket, each once, with a label, and whether several rows share it."""
+    """Return the ids of a bucket, each once, with a label, and ``shared``: by several rows."""
     with pa.memory_map(str(file)) as source:
         table = pa.ipc.open_file(source).read_all()
     if len(table["id"].unique()) == len(table):

@@ -59,13 +59,12 @@ class Previous:
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features of the run's model."""
         return self.model.learned_from
 
     def way_back(self, output: str) -> str:
-        """Advice on withdrawing the run if it was published although checks failed, else empty.
+        """Return advice to withdraw this run if it was published although checks failed, else "".
 
-        If the run is published at `output`, the one that it replaced takes its place.
+        At the same `output`, the run that it replaced is published again.
         """
         if not self.manifest.override:
             return ""
@@ -86,7 +85,7 @@ class Previous:
 
 
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
-    """Return the first published run of ``continuity.previous``; one may be `required`."""
+    """Return the first published run of ``continuity.previous``; None or an error without any."""
     for nights, path in enumerate(config.previous):
         store = store_of(path)
         try:
@@ -106,7 +105,7 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
 
 def with_model_settings(job: Job, previous: Previous | None) -> Job:
-    """Return the job with columns and preprocessing of the previous model, unless it refits."""
+    """Return the job, unless it refits, with the previous model's columns and preprocessing."""
     if previous is None or job.model.mode == "refit":
         return job
     own, columns = job.input.columns, tuple(feature.column for feature in previous.features)
@@ -159,7 +158,10 @@ def ids_of(
     lineage: Lineage | None = None,
     previous: Previous | None = None,
 ) -> tuple[np.ndarray, int]:
-    """Return the ids (k,) of a rule's clusters, and the next unused id; matched ones are kept."""
+    """Return the ids (k,) of a rule's clusters, and the next unused id.
+
+    A cluster that matches one of an earlier run keeps its id.
+    """
     run = steps.run
     if not run.has(PREVIOUS + RULE):
         if lineage is not None:
@@ -179,7 +181,7 @@ def ids_of(
 
 @dataclass(frozen=True)
 class ClusterMatching:
-    """Matches the clusters of a rule with those of earlier models, on rows of the sample."""
+    """Matches the clusters of a rule with clusters of earlier models, on rows of the sample."""
 
     run: RunDirectory
     rule: Rule
@@ -188,7 +190,7 @@ class ClusterMatching:
     members: Members | None = None
 
     def write(self, lineage: Lineage | None) -> None:
-        """Write the ids of the clusters, and the event of each cluster of the previous run."""
+        """Write the ids of the clusters, and what became of the previous run's clusters."""
         before = Labeller.read(self.run, PREVIOUS)
         ids_before = before.ids.tolist()
         shared, members, scores = self._in_common(PREVIOUS, self.members)
@@ -215,7 +217,7 @@ class ClusterMatching:
         self.run.write(LINEAGE, Result(facts, arrays))
 
     def _returned(self, lineage: Lineage, known: set[int], new: Sequence[int]) -> dict[int, Return]:
-        """Match `new` clusters with ended ones of earlier runs, the latest first, by label."""
+        """Return by label which `new` clusters are ended clusters of earlier runs."""
         found: dict[int, Return] = {}
         assert lineage.previous is not None
         for number, (store, _) in enumerate(earlier_runs(lineage.previous, self.config.memory)):
@@ -236,9 +238,10 @@ class ClusterMatching:
     def _in_common(
         self, of: str, members: Members | None = None
     ) -> tuple[LabelOverlap, LabelOverlap | None, np.ndarray]:
-        """Return the overlap of the clusters with an earlier model's, and that model's scores.
+        """Return two overlaps with an earlier model's clusters, and the histogram of its scores.
 
-        In the second overlap, `members` have their published labels; None without members.
+        The earlier labels are the model's. In the second overlap, `members` have their published
+        labels instead; it is None without members.
         """
         before = Labeller.read(self.run, of)
         shape = before.rule.n_clusters, self.rule.n_clusters
@@ -258,7 +261,7 @@ class ClusterMatching:
         return shared, by_members, scores
 
     def _within(self, of: str) -> np.ndarray:
-        """Return a mask (k_before, k): an earlier cluster's typical row lies in a cluster."""
+        """Return a mask (k_before, k): whether an earlier cluster's typical row is in a cluster."""
         typical = Labeller.read(self.run, of).typical.values
         low = np.full((self.rule.n_clusters, typical.shape[1]), np.inf)
         high = -low
@@ -271,7 +274,10 @@ class ClusterMatching:
         return rows_in_ranges(low, high, typical)
 
     def _prepared(self, of: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield keys, and rows prepared for the rule and for an earlier model's, if both fit."""
+        """Yield keys of rows, and the rows prepared for this rule and for an earlier model's rule.
+
+        Rows that one of both rules can't take are left out.
+        """
         own, other = Preparation.read(self.run), Preparation.read(self.run, of + PREPARATION)
         places = Labeller.read(self.run, of).places(self.run.plan.table.columns)
         for keys, X in raw_sample(self.run, self.last_key):
@@ -283,16 +289,18 @@ class ClusterMatching:
 def _counts_of_pairs(
     before: np.ndarray, outlier: np.ndarray, now: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
-    """Return counts (2, *shape) of rows (n,) by both labels: of all rows, and without outliers."""
+    """Return the numbers (2, *shape) of rows by both labels: all rows, and without outliers."""
     pairs = np.ravel_multi_index((before, now), shape)
     found = [np.bincount(some, minlength=shape[0] * shape[1]) for some in (pairs, pairs[~outlier])]
     return np.reshape(found, (2, *shape))
 
 
 def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
-    """Return the previous answer in the pilot, with label 0 for unusable rows."""
-    # None if the previous model does not describe the table: a column is in another unit, or more
-    # than half of the rows are unusable or outside.
+    """Return the previous model's answer for the pilot; unusable rows have label 0.
+
+    Return None if that model does not describe the table: a column has another unit, or more than
+    half of the rows are unusable or outliers.
+    """
     before, names = Labeller.read(run, PREVIOUS), run.plan.table.columns
     pilot = np.ascontiguousarray(survey.pilot[:, before.places(names)])
     if not np.isnan(unit_factors(before.column_edges, pilot)).all():

@@ -23,16 +23,16 @@ class Members:
     """Rows of the sample whose ids had a label in the previous run."""
 
     keys: np.ndarray  # (m,) uint64, ascending: keys of the rows
-    labels: np.ndarray  # (m,) int32: ids of the clusters that they had
-    outliers: np.ndarray  # (m,) bool: whether they were outliers
+    labels: np.ndarray  # (m,) int32: ids of the rows' published clusters
+    outliers: np.ndarray  # (m,) bool: whether the rows were outliers
 
     def published(
         self, keys: np.ndarray, labels: np.ndarray, outliers: np.ndarray, ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and outlier flags (n,) of rows, which are the published ones of members.
+        """Return labels and outlier flags (n,) of rows: for members, the published ones.
 
-        No two rows have the same key, of `keys` (n,). `labels` and `outliers` (n,) are by the
-        previous model. A label is a position in the clusters' `ids` (k,).
+        `labels` and `outliers` (n,) are the previous model's, for rows with different `keys` (n,).
+        Labels are positions in the clusters' `ids` (k,).
         """
         labels, outliers = labels.copy(), outliers.copy()
         _, here, own = np.intersect1d(keys, self.keys, assume_unique=True, return_indices=True)
@@ -68,8 +68,7 @@ IDS = Phase("match-ids", read_ids)
 def members_of(steps: Steps, manifest: Manifest, store: Store, last_key: int) -> Members | None:
     """Return the members among the rows up to a key, None if the runs' ids can't be compared.
 
-    The previous run has a manifest, and is published in `store`. Ids that several rows share are
-    left out.
+    `manifest` and `store` are the previous run's. Ids that several rows share are left out.
     """
     run, table = steps.run, steps.run.plan.table
     if table.id is None or not counts_ids(table.type_of(table.id)):
@@ -100,7 +99,7 @@ def members_of(steps: Steps, manifest: Manifest, store: Store, last_key: int) ->
 def _published(
     manifest: Manifest, store: Store, column: str, kind: pa.DataType
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield hashed ids (n,) of the previous run, of this table's type, labels and outlier flags."""
+    """Yield the previous run's ids (n,), cast to `kind` and hashed, labels and outlier flags."""
     names = [column, "label", *({"outlier"} & set(manifest.columns))]
     for part in label_parts(manifest, store, names):
         known = part.filter(part[column].is_valid())

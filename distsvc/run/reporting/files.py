@@ -43,7 +43,7 @@ from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.columns import doubt_of_functions, function_pairs, separating_columns
 from distsvc.run.reporting.explaining import explanation_parts, labelled_pilot
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import Progress, now_text
 from distsvc.run.work.workers.lean import skip_docstrings
 from distsvc.storage.places.arrays import json_bytes, read_json, write_content, write_json
 from distsvc.storage.publishing.formats import output_format, parquet_bytes
@@ -192,7 +192,7 @@ def make_report(
         distsvc_version=__version__,
         command=command,
         job_file=job_text(job),
-        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        finished=now_text(),
         input=InputPart(
             path=job.input.model_dump(mode="json")["path"],
             format=table.layout.format,

@@ -1,6 +1,5 @@
 """The manifest of a run: its job, its input, and every file with its size and checksum."""
 
-import datetime
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from distsvc.run.labelling.phase import Labelled, label_files
 from distsvc.run.nights.continuity import Previous
 from distsvc.run.starting import RunContext
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.progress import LOG
+from distsvc.run.work.progress import LOG, now_text
 from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.publishing.manifest import (
     FORMAT,
@@ -71,7 +70,7 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
 
 
 def _continued_night(paths: Sequence[str], previous: Previous | None) -> str:
-    """Return a sentence on the night that a run continues, and withdrawn ones since; or ""."""
+    """Return a sentence on the night that a run continues, and on withdrawn nights; or ""."""
     withdrawn = []
     for path in paths[: previous.nights if previous else None]:
         with suppress(DistsvcError, OSError):  # unreadable
@@ -106,7 +105,7 @@ def make_manifest(
     return Manifest(
         format=FORMAT,
         run_id=run.attempt,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created=now_text(),
         job_sha256=job_sha256,
         input_sha256=input_sha256,
         job=job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),

@@ -37,7 +37,7 @@ class Meter:
         self._progress, self.name = progress, name
         self.total, self.before, self.done, self.rows, self.worker_peak_mb = 0, 0, 0, 0, 0.0
         self.began = self.last = time.perf_counter()
-        self.since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.since = now_text()
         self.latest: dict[str, object] = {}
         self.compile_s: dict[object, float] = {}
 
@@ -212,6 +212,11 @@ def _status_mb(name: str) -> float | None:
         return int(status.split(f"{name}:")[1].split()[0]) * 1024 / 1e6
     except (OSError, IndexError, ValueError):
         return None
+
+
+def now_text() -> str:
+    """Return the current time (UTC) in ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 LOG = logging.getLogger("distsvc")

@@ -189,9 +189,10 @@ def test_default_checks_of_a_job_with_a_previous_run():
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
         "max_ids_moved": "failed", "max_drift": "failed", "same_units": "passed",
     }  # fmt: skip
-    hint = " = false, max_ids_moved = false, max_drift = false turn them off"
-    assert parts["max_drift"].words.endswith(f"on by default, [checks] max_outlier_share{hint}")
-    assert "by default" not in parts["max_ids_moved"].words
+    for name in "max_drift", "max_outlier_share", "max_ids_moved":
+        hint = f"; this check is on by default, [checks] {name} = false turns it off"
+        assert parts[name].words.endswith(hint)
+    assert "by default" not in parts["max_rows_moved"].words
     own = ChecksConfig.model_validate({"max_drift": False, "max_outlier_share": 0.55})
     parts = {part.name: part for part in run_checks(own, found, guarded=True)}
     assert "max_drift" not in parts
