@@ -55,7 +55,7 @@ def cluster_table(
     lineage: Lineage | None = None,
     previous: Previous | None = None,
 ) -> tuple[Learned, Labelled]:
-    """Survey, prepare, fit and label a table; return the answer and the labelled table."""
+    """Survey, prepare, fit and label a table; return the learned model and the labelled table."""
     all_rows = algorithm.all_rows or steps.run.plan.unit
     survey = survey_table(steps, algorithm.sample_ranges, all_rows)
     before = None
@@ -81,7 +81,7 @@ def cluster_table(
 
 
 def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
-    """Return an answer with cluster c joined into cluster ``into[c]``, (k,) int32."""
+    """Return the learned model with cluster c joined into cluster ``into[c]``, (k,) int32."""
     keys = [
         f"model.{name} = {value}"
         for name in ("max_clusters", "min_cluster_rows")
@@ -110,7 +110,7 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
 def assign_table(
     steps: Steps, job: Job, previous: Previous | None
 ) -> tuple[Learned, Labelled] | None:
-    """Label a table with the previous model; None if the job or the drift needs a new model."""
+    """Label a table with the previous model; None if the job or drift requires a new model."""
     run = steps.run
     if previous is None or job.model.mode == "refit" or refit_because(run):
         return None
@@ -190,7 +190,7 @@ def prepare(
 
 
 def given_columns(table: Table) -> list[GivenColumn]:
-    """Return the kind and scale of each column of a table, `AS_FOUND` if the job gives none."""
+    """Return the kind and scale that the job gives to each column, by default `AS_FOUND`."""
     found = []
     for feature in table.features:
         kind = table.column_kinds.get(feature.column)
@@ -213,7 +213,7 @@ def check_scales(columns: ColumnModel | None, table: Table, sums: ColumnSums) ->
 def make_scaling(
     config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Return the job's scaling and notes; each slice of `together` has a category's columns."""
+    """Return the job's scaling and notes; each slice of `together` is the columns of a category."""
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
     if empty:
@@ -248,7 +248,7 @@ def make_scaling(
 
 def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
     """Return the scaling whose neighbour graph has the higher score, and a note."""
-    # Unit needs a clear advantage, or the scale of a table would change from night to night.
+    # "unit" needs a clear advantage, or the scaling of a table would change from night to night.
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
     scores = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
     chosen = by_length if scores[1] > 1.1 * scores[0] else standard
@@ -259,7 +259,7 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
 
 
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
-    """Return the pilot's medians (d,), and the table's means for columns without pilot values."""
+    """Return the pilot's medians (d,); a column without values in the pilot has its mean."""
     means, _ = sums.mean_and_variance()
     pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
     medians = np.nanmedian(pilot, axis=0)
@@ -269,9 +269,9 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
 
 
 def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Table) -> list[str]:
-    """Return a note that names the extreme rows by id or number; empty without any.
+    """Return at most one note, which names the extreme rows by id or number.
 
-    It also names the rows that are not outliers, unless all or none are, or the rule finds none.
+    If the rule has outliers, the note counts them and names the rows that are not outliers.
     """
     if not rows:
         return []
@@ -298,7 +298,7 @@ def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Tab
 
 
 def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:
-    """Return at most one note on columns in which extreme values decide the scale of a `kind`."""
+    """Return at most one note on columns whose extreme values decide a scale of this `kind`."""
     if kind not in ("standard", "minmax"):
         return []
     sums = survey.sums
@@ -334,7 +334,7 @@ def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature])
 def dominant_column_notes(
     survey: Survey, scaling: Scaling, features: Sequence[Feature]
 ) -> list[str]:
-    """Return at most one note on a column that decides the lengths of rows."""
+    """Return at most one note on a column that makes up most of the rows' lengths."""
     names, firsts = groups_of(features)
     if scaling.kind != "unit" or len(names) < 2:
         return []

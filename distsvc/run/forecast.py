@@ -1,10 +1,10 @@
 """Forecast of a job: rows, tasks, memory, and time from a trial on part of the table.
 
-The time of a phase that reads the table is proportional to its rows. The time of a phase that
-learns is proportional to `AlgorithmJob.work`. Other phases take the same time for every table.
+The time of a phase that reads the table is proportional to the number of rows. The time of a phase
+that learns is proportional to `AlgorithmJob.work`. Other phases take the same time for every table.
 
-Memory is arithmetic on the sizes of the job. The constants of processes were measured on jobs of a
-few rows; `python -m benchmarks forecast` compares sums with measured peaks.
+Memory is computed from the sizes of the job, and from constants for processes, which were measured
+on small jobs. `python -m benchmarks forecast` compares forecasts with measured peaks.
 """
 
 import os
@@ -37,14 +37,11 @@ from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.sources import check_ready, source_of
 
 WHOLE_TRIAL_ROWS = 2_000
-"""Minimum number of rows of a trial; a trial on a smaller table reads all rows."""
+"""Minimum number of rows of a trial; a smaller table is read in full."""
 
 READINGS = ("survey", "label")
 SECOND_READING = "sample"
-"""Second reading of the table, which a job needs only if it leaves some rows out.
-
-Trials always have this phase, because they read only a part of the rows.
-"""
+"""Second reading of the table, in jobs that leave rows out, and in every trial."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +59,12 @@ class Forecast:
     waits_for: str  # the missing part of an input that is not ready
 
     def dumped(self) -> dict[str, object]:
-        """Return the forecast as JSON values: bytes and seconds, with their totals."""
+        """Return the forecast as JSON values, with the totals of bytes and seconds."""
         sums = {name: sum(terms.values()) for name, terms in asdict(self.memory).items()}
         total = round(sum(self.seconds.values()), 2) if self.seconds else None
         return asdict(self) | {"memory_bytes": sums, "seconds_in_all": total}
 
     def lines(self) -> list[str]:
-        """Return the lines that the command prints."""
         from distsvc.report.formats import things  # jinja2 takes time to import
 
         lines = [f"{self.waits_for}; the forecast uses the present files"] if self.waits_for else []
@@ -139,7 +135,7 @@ def _forecast(job: Job, folder: Path, waits_for: str) -> Forecast:
 
 
 class _Counting(Progress):
-    """Displays nothing, and counts the tasks of phases."""
+    """Counts the tasks of phases, and displays nothing."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
@@ -150,7 +146,10 @@ class _Counting(Progress):
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
-    """Return all partitions, or the first rows of one partition per thread: `rows` rows in all."""
+    """Return all partitions if they have at most `rows` rows; else pieces with as many rows in all.
+
+    A piece is the beginning of a partition; there is a piece for each thread.
+    """
     if sum(stop - start for start, stop in partitions) <= rows:
         return list(partitions)
     n = min(threads, len(partitions))
@@ -166,7 +165,7 @@ def _add_trial(
     readings: Sequence[str],
     folder: Path,
 ) -> int:
-    """Run a job on a part of the rows; add its seconds by phase, and return its tasks."""
+    """Run a job on a part of the rows; add the whole job's seconds by phase, return its tasks."""
     plan = steps.run.plan
     n_rows, n_learned = plan.table.n_rows, sample_rows(algorithm, plan.table.n_rows)
     most = min(400_000, max(8_000_000 // len(plan.table.columns), WHOLE_TRIAL_ROWS))
@@ -201,10 +200,10 @@ def _add_trial(
 PROCESS: Terms = {"Python and libraries": 160 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
 MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
-"""Assumed bytes of mapped libraries if unknown, and their maximum."""
+"""Bytes of mapped libraries if they can't be measured, and their maximum."""
 
 ARROW_BYTES = 25 * MB
-"""Freed bytes that Arrow's allocator keeps for reuse."""
+"""Freed memory that Arrow's allocator keeps for reuse, in bytes."""
 
 SHARE_OF_LIMIT = 0.95
 """Share of a worker's memory limit at which Dask ends the worker."""
@@ -216,7 +215,6 @@ LESS_MEMORY = (
 
 
 def _sizes(plan: Plan, stored_rows: int) -> Sizes:
-    """Return the sizes of a job whose survey stores `stored_rows`."""
     return Sizes(
         n_rows=plan.table.n_rows,
         n_columns=len(plan.table.columns),
@@ -230,7 +228,7 @@ def _sizes(plan: Plan, stored_rows: int) -> Sizes:
 
 
 def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memory:
-    """Return the memory of driver and workers; `JobFileError` if it does not fit."""
+    """Return the memory of driver and workers; raise `JobFileError` if it is not available."""
     table, sizes = plan.table, _sizes(plan, kept_rows(algorithm, plan.table.n_rows))
     held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
     tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, plan.output)
@@ -247,7 +245,7 @@ def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memor
 
 
 def check_labelling(plan: Plan, workers: Workers, wide: bool) -> None:
-    """Raise JobFileError if labelling alone needs too much memory; if `wide`, rows are float64."""
+    """Raise JobFileError if labelling alone needs too much memory; `wide`: rows are float64."""
     sizes = _sizes(plan, 0)
     tasks = _tasks(sizes, {}, wide, plan.output)[-1:]
     _checked(_memory(sizes, plan.table, workers, [{}], tasks), workers)
@@ -256,7 +254,7 @@ def check_labelling(plan: Plan, workers: Workers, wide: bool) -> None:
 def _memory(
     sizes: Sizes, table: Table, workers: Workers, steps: list[Terms], tasks: list[Terms]
 ) -> Memory:
-    """Return the memory of driver and workers, for the largest of `steps` and `tasks`."""
+    """Return the memory of driver and workers, with the largest of `steps` and of `tasks`."""
     process = process_terms()
     plan: Terms = {"plan and tasks": 4000.0 * sizes.partitions}  # with their files in the manifest
     if not workers.each:
@@ -289,7 +287,7 @@ def machine_bytes() -> int:
 
 
 def terms_text(terms: Terms) -> str:
-    """Return a sum with its terms, the largest first: "0.5 GB: the sample 0.3 GB + ..."."""
+    """Return the sum and its terms, the largest first: "0.5 GB: the sample 0.3 GB + ..."."""
     parts = sorted(terms.items(), key=lambda term: -term[1])
     return f"{_size(sum(terms.values()))}: " + " + ".join(f"{n} {_size(b)}" for n, b in parts)
 
@@ -300,7 +298,7 @@ def _decoding(table: Table, block_rows: int) -> Terms:
 
 
 def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:
-    """Return the memory of tasks that survey, learn and label."""
+    """Return the memory of a task that surveys, of one that learns, and of one that labels."""
     blocks = {"blocks of rows": 2.125 * sizes.block}
     wide = 16 * sizes.n_columns if float64 else 8 * sizes.n_columns
     block = {"prepared rows": 1.0 * wide * min(sizes.block_rows, sizes.partition_rows)}
@@ -314,7 +312,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
 
 
 def _checked(memory: Memory, workers: Workers) -> Memory:
-    """Return the memory; JobFileError if the driver or a worker does not fit."""
+    """Return the memory; raise JobFileError if the driver or a worker has too little."""
     for _, limit in workers.each:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
             raise JobFileError(
@@ -345,7 +343,7 @@ def _joined(*several: Terms) -> Terms:
 
 
 def memory_part(memory: Memory) -> ForecastPart:
-    """Return the part of the report, the largest terms first."""
+    """Return the report's part on the memory, the largest terms first."""
     driver, worker = (
         [
             TermPart(name=name, mb=round(size / MB, 1))

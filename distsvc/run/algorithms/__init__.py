@@ -23,7 +23,7 @@ ALGORITHMS: tuple[type[AlgorithmJob], ...] = (
 )  # fmt: skip
 RULE_FORMS = {rule.form: rule for algorithm in ALGORITHMS for rule in algorithm.rules}
 RULE_FORMS |= {form.form: form for form in map(joined_form, RULE_FORMS.values())}
-"""The rules of saved models by their forms."""
+"""Classes of the rules of saved models, by form."""
 
 BY_NAME: dict[str, Callable[[Given, Job, Table], AlgorithmJob]] = {
     "auto": Automatic, "imdh": Hyperplanes, "mixture": MixtureJob,

@@ -35,7 +35,7 @@ Columns = dict[str, Any]
 class PilotRows:
     """Labelled pilot."""
 
-    numbers: np.ndarray  # (m,) int64: row numbers in the table
+    numbers: np.ndarray  # (m,) int64: numbers of the rows in the table
     raw: np.ndarray  # (m, d) float64: stored rows
     X: np.ndarray  # (m, D): prepared rows
     labels: np.ndarray  # (m,)
@@ -60,24 +60,19 @@ class Learned:
     parameters: Given
     facts: Facts  # results of the fit
     warnings: list[str] = field(default_factory=list)  # sentences for the top of the page
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # not needed for labelling
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # of the model, not for labelling
     parts: Callable[[RunDirectory, PilotRows], Parts] = lambda run, pilot: Parts()
     folder: Path | None = None  # a published model that was used instead of a new one
 
 
 class AlgorithmJob(ABC):
-    """Algorithm of a job, with its `parameters`.
+    """Algorithm of a job; algorithms with the same phases share a class."""
 
-    It learns a rule from a sample. `rules` are the possible classes of the rule; all take rows of
-    one dtype and publish the same columns. The `engine` does the learning, and stores the results
-    of `fit` and notes for the page. Algorithms with the same phases share a class.
-    """
-
-    rules: ClassVar[tuple[type[Rule], ...]]
+    rules: ClassVar[tuple[type[Rule], ...]]  # possible rules; all have one dtype and equal columns
     all_rows: ClassVar[bool] = False  # whether extreme rows are learned from, too
     readings: tuple[str, ...] = ()  # phases of `fit` that read the table
-    name = ""  # in the job
-    engine: Engine
+    name = ""  # name of the algorithm in the job
+    engine: Engine  # learns, and stores the results of `fit` and notes for the page
     parameters: Given
 
     def __init__(self, parameters: Given, engine: Engine):
@@ -104,11 +99,11 @@ class AlgorithmJob(ABC):
         return Parts()
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the work of the phases that learn from `n_rows` rows, in any unit."""
+        """Return the work, in any unit, of each phase that learns from `n_rows` rows."""
         return {TRAINED: float(sample_rows(self, n_rows))}
 
     def held(self, sizes: Sizes) -> Memory:
-        """Return the memory of the largest objects of `fit`, without the rows being read."""
+        """Return the memory of the largest objects of `fit`, except the rows that are read."""
         return Memory()
 
 

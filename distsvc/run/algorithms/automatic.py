@@ -1,7 +1,7 @@
 """Default algorithm of a job: views of a table, and the choice among them.
 
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
-2. Level trees learn from stored columns, if these are not modelled, in phases of their own.
+2. If the columns are not modelled, level trees learn from them, in phases of their own.
 3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
    each model of middle width is a task, which learns from them. ``learn-graph-others``: all other
    models, unless the first agree. Meanwhile the driver fits the mixtures of modelled columns.
@@ -44,14 +44,14 @@ COORDINATES, WITHOUT = "graph", "without"
 
 
 class Graph:
-    """Phases of the graph views; a part of `Automatic`, without a rule of its own."""
+    """Phases of the graph views of `Automatic`."""
 
     def __init__(self, engine: GraphEngine):
         self.engine = engine
         engine.n_jobs = driver_threads()
 
     def fit(self, steps: Steps, survey: Survey) -> None:
-        """Compute coordinates, train the models and let them vote."""
+        """Compute coordinates, train the models, and choose a cut by their votes."""
         engine, run = self.engine, steps.run
         ranges = engine.key_ranges(survey.n_rows)
         placed = steps.work_out(COORDINATES, partial(self._place, run, ranges))
@@ -69,13 +69,12 @@ class Graph:
         engine.tree.choose_early(train)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the number of row pairs in the graph, and of steps of a model."""
+        """Return the squared number of the graph's rows, and the number of steps of a model."""
         m = min(n_rows, GRAPH_ROWS)
         steps = float(steps_of_member(m, self.engine.parameters.max_iter))
         return {COORDINATES: float(m) ** 2} | {phase.name: steps for phase in LEARN_GRAPH}
 
     def held(self, sizes: Sizes) -> Memory:
-        """Return the memory of the graph's rows, edges and eigenvectors, and of a model."""
         m = min(sizes.n_rows, GRAPH_ROWS)
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
@@ -138,7 +137,7 @@ class Automatic(AlgorithmJob):
         if self.engine.columns is None:
             self.levels.engine.notes.extend(self.engine.notes)
             self.levels.fit(steps, survey)
-        # Two threads that set limits would restore wrong ones.
+        # Threads that each set the limit of threads would restore wrong limits.
         with one_thread(), ThreadPoolExecutor(1) as pool:
             mixtures = pool.submit(self.engine.learn_mixtures) if driver_threads() > 1 else None
             if self.engine.uses_graph:
@@ -187,7 +186,7 @@ class Automatic(AlgorithmJob):
 
 
 def other_answer(found: Alternative | None, labels: np.ndarray) -> AlternativePart | None:
-    """Return another answer, compared with the published labels (m,); None without one."""
+    """Return the page's part on another answer, compared with the published labels (m,)."""
     if found is None:
         return None
     other = found.proposal

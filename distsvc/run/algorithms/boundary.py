@@ -1,11 +1,12 @@
-"""Support vector clustering as in the papers: one model, whose boundary decides.
+"""Support vector clustering as in the papers: one model, whose boundary defines the clusters.
 
-SVC and FSVC are trained and labelled on the driver, on a sample in memory. For the others:
+SVC and FSVC are trained and labelled on the driver, on a sample in memory. All other settings have
+these phases:
 
-1. ``train``: the driver descends on a stream of the sample.
+1. ``train``: the driver runs stochastic gradient descent on a stream of the sample.
 2. ``boundary``: workers read the table for the rows near the boundary. ``climb``: these rows climb
    to equilibria.
-3. ``segments``: equilibria are joined if the segments between them stay inside.
+3. ``segments``: equilibria are joined if the segments between them stay inside the boundary.
 """
 
 import math
@@ -33,7 +34,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
 
 SYSTEM_ROWS = 20_000
-"""Approximate maximum number of rows for SVC and FSVC as jobs; their time grows with the square."""
+"""Approximate maximum number of rows for SVC and FSVC; their time grows with its square."""
 
 MAX_CLIMB_ROWS = 1024
 """Maximum number of rows of a climbing task, so that a lost worker costs little work."""
@@ -92,14 +93,14 @@ class BoundaryModel(AlgorithmJob):
         return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        # Number of steps of the descent, or squared number of rows of the exact solver.
+        # Steps of the descent, or squared rows of the exact solver.
         given = self.engine.parameters
         return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
     def held(self, sizes: Sizes) -> Memory:
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
-        kernel = 0.0  # a child process holds the kernel values for C
+        kernel = 0.0  # the kernel values for `C` are in a child process
         vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
         if given.solver == "exact":
             kernel, vectors = 16.0 * min(n, EXACT_ROWS) ** 2, n
@@ -122,7 +123,7 @@ class BoundaryModel(AlgorithmJob):
 
 
 def find_boundary(run: RunDirectory, number: int) -> Result:
-    """Return a partition's rows of the extended boundary."""
+    """Return a partition's rows in the extended boundary."""
     f, trained = _decision(run)
     epsilon, limit = trained.facts["epsilon"], trained.facts["boundary_size"]
     boundary, n_rows = Boundary.empty(f), 0
@@ -134,8 +135,8 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
 
 
 def cut_climbs(steps: Steps, X: np.ndarray) -> int:
-    """Write the rows X (n, d) of each climbing task; return the number of tasks."""
-    # The number depends on the workers at the first start; a resumed run keeps it.
+    """Write the boundary's rows X (n, d) for the climbing tasks; return the number of tasks."""
+    # The number depends on the workers of the first start; a resumed run has the same number.
     run = steps.run
     if not run.has(CLIMB_STARTS):
         for name in run.names(CLIMB.name):
@@ -146,12 +147,12 @@ def cut_climbs(steps: Steps, X: np.ndarray) -> int:
 
 
 def climb_tasks(n_rows: int, n_threads: int) -> int:
-    """Return the number of climbing tasks: several a thread, since rows take unequal time."""
+    """Return the number of climbing tasks: several per thread, since rows take unequal time."""
     return min(n_rows, max(4 * n_threads, math.ceil(n_rows / MAX_CLIMB_ROWS)))
 
 
 def climb(run: RunDirectory, number: int) -> Result:
-    """Climb from a task's part of the boundary's rows to equilibria."""
+    """Return the equilibria to which a task's part of the boundary's rows climbs."""
     X, n_tasks = run.map_large(CLIMB_STARTS, "X"), run.read(CLIMB_STARTS).facts["n_tasks"]
     first, last = (len(X) * i // n_tasks for i in (number, number + 1))
     ends = labelling.climb(_decision(run)[0], np.array(X[first:last]))
@@ -159,7 +160,7 @@ def climb(run: RunDirectory, number: int) -> Result:
 
 
 def join_vertices(run: RunDirectory, number: int) -> Result:
-    """Return the connected pairs in one block of the pairs of equilibria and support vectors."""
+    """Return the connected pairs in a block of all pairs of equilibria and support vectors."""
     f, trained = _decision(run)
     vertices = run.read(VERTICES).arrays["vertices"]
     pairs = labelling.connected_pairs(f, vertices, number, trained.facts["segment_samples"])
@@ -181,7 +182,7 @@ def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
 def domain_part(
     run: RunDirectory, engine: SupportVectorEngine, sample: Sample
 ) -> DomainPart | None:
-    """Return the domain of novelty if the table has two columns, in raw units."""
+    """Return the page's part on the domain of novelty, in raw units; None unless d = 2."""
     if len(run.plan.table.columns) != 2:
         return None
     preparation = Preparation.read(run)
@@ -193,7 +194,7 @@ def domain_part(
     grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
     f = engine.rule.unrounded_scores(preparation(grid)).reshape(n, n)
     if f.max() > 0.0:
-        # Lower values would pull the drawn boundary inwards: f is interpolated between grid points.
+        # f is interpolated between grid points: lower values would pull the boundary inwards.
         f = np.maximum(f, -3.0 * f.max())
     scaling = preparation.scaling
 

@@ -1,16 +1,15 @@
-"""iMDH (incremental minimum density hyperplanes): each splits the rows at a valley of the density.
+"""iMDH (incremental minimum density hyperplanes): trees that split rows at valleys of the density.
 
 1. ``scale``, a phase: if the sample is larger than the pilot, a task measures the deviations of its
    columns.
 2. ``learn``, a phase: each tree is a task, which streams the sample in its own order.
-3. The driver prunes the trees and selects the one that agrees most with the others.
+3. The driver prunes the trees, and selects the tree that agrees most with the others.
 4. The report draws its splits and lists every cluster's conditions.
 
-The engine is independent of files; its rule is the published model, which labels rows. The sample
-is the rows with keys in `key_ranges`. The engine's answer is `cut`, a pruned view of its
-`cluster_tree` with the same nodes. A node is an index into their arrays, parents first; the page
-shows the paper's numbers, `cluster_tree.numbers` (1 is the root, below i are 2 i and 2 i + 1).
-`cut.labels` are clusters, or -1.
+`cut` is the engine's answer, a pruned view of its `cluster_tree` with the same nodes. A node is an
+index into the arrays of both; parents come first. The page shows the paper's numbers of nodes,
+`cluster_tree.numbers`: the root is 1, and below i are 2 i and 2 i + 1. `cut.labels` has the
+clusters of the leaves, and -1 for all other nodes.
 """
 
 from collections.abc import Sequence
@@ -48,7 +47,7 @@ LEARNERS, SCALE = "learners", "tree-scale"
 
 
 class Hyperplanes(AlgorithmJob):
-    """iMDH as a job: trees from several orders of the rows, and a choice of one."""
+    """iMDH as a job: trees from several orders of the rows, and a choice among them."""
 
     rules = (TreeRule,)
     engine: TreeEngine
@@ -81,7 +80,7 @@ class Hyperplanes(AlgorithmJob):
         )
 
     def work(self, n_rows: int) -> dict[str, float]:
-        # Rows that a tree learns from, summed over its passes.
+        # Rows of a tree, summed over its passes.
         rows = sample_rows(self, n_rows)
         learned = float((self.engine.n_passes(n_rows) + 1) * rows)
         return {FIND_SCALE.name: float(rows), LEARN_TREES.name: learned}
@@ -95,7 +94,7 @@ class Hyperplanes(AlgorithmJob):
 
 
 def find_scale(run: RunDirectory, number: int) -> Result:
-    """Return the standard deviations of the sample's columns."""
+    """Return the standard deviations (d,) of the sample's columns."""
     engine, n_rows = _engine(run)
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
     return Result(arrays={"deviations": engine.deviations(n_rows, blocks)}, rows=n_rows)
@@ -105,7 +104,6 @@ FIND_SCALE = Phase("scale", find_scale)
 
 
 def _engine(run: RunDirectory) -> tuple[TreeEngine, int]:
-    """Return an engine for the rows of a run, and the number of rows."""
     facts = run.read(LEARNERS).facts
     engine = TreeEngine(facts["parameters"], run.plan.seed)
     engine.set_width(len(run.plan.table.columns))
@@ -116,7 +114,6 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     """Learn one tree of hyperplanes from the whole sample, in its own order."""
     engine, n_rows = _engine(run)
     engine.scale = run.read(SCALE).arrays.get("scale")
-    # Prepared rows, shuffled by the seed: from memory if the sample is small, or streamed.
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
     tree = engine.grow(restart, n_rows, blocks, checkpoint)
     rows = int(tree.counts.sum()) * engine.n_passes(n_rows)
@@ -124,7 +121,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
 
 
 LEARN_TREES = Phase("learn", learn, sequential=True)
-"""The phase that learns the trees: a sequential task with checkpoints for each tree."""
+"""Phase with a task for each tree, which has checkpoints."""
 
 
 def tree_part(
@@ -134,14 +131,14 @@ def tree_part(
     labels: np.ndarray,
     preparation: Preparation | None = None,
 ) -> TreePart:
-    """Return the pruned tree to draw, the curve of sums of squares, and every cluster's rule."""
+    """Return the page's part on the tree; conditions in raw units need a `preparation`."""
     cut, tree = engine.cut, engine.cluster_tree
     total = float(tree.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
     conditions: dict[int, list[str]] = {0: []}
     whole: dict[int, list[str]] = {0: []}
     nodes: dict[int, SplitNode | LeafNode] = {}
-    # Every split's rows, and their signed distances from its hyperplane; parents come first.
+    # Each split has its rows, and their signed distances from the hyperplane. Parents come first.
     for rank, (node, rows, distances) in enumerate(cut.projections(Z), start=1):
         nodes[node] = _split(engine, node, parents[node], rank, columns, distances, labels[rows])
         weights = tree.V[node]
@@ -192,7 +189,7 @@ def _split(
     distances: np.ndarray,
     labels: np.ndarray,
 ) -> SplitNode:
-    """Return an inner node, with distances (n,) from its hyperplane and labels (n,) of its rows."""
+    """Return an inner node; its rows have `distances` (n,) from its hyperplane and labels (n,)."""
     tree, weights = engine.cluster_tree, engine.cluster_tree.V[node]
     below, above = map(int, engine.cut.children[node])
     squares, total = tree.sums_of_squares, float(tree.sums_of_squares[0])
@@ -217,13 +214,12 @@ def _split(
 
 
 def _node(tree: ClusterTree, node: int, parent: int | None) -> dict[str, Any]:
-    """Return the fields that every node has."""
     rows, share = round(float(tree.counts[node])), float(tree.counts[node] / float(tree.counts[0]))
     return {"id": int(tree.numbers[node]), "parent": parent, "rows": rows, "share": share}
 
 
 def _heaviest(weights: np.ndarray) -> np.ndarray:
-    """Return the columns of the five largest weights (d,), without zeros."""
+    """Return the columns of the five largest weights of (d,) that are not 0."""
     heavy = np.argsort(-np.abs(weights), kind="stable")[:5]
     return heavy[weights[heavy] != 0.0]
 
@@ -261,9 +257,9 @@ def _in_units(
     preparation: Preparation,
     sign: str,
 ) -> str:
-    """Return the condition on raw rows for w.z below or above a threshold, w (d,) the weights."""
-    # It does not hold for values that ``robust`` scaling compresses. For kind ``unit`` it compares
-    # with the row's length. The heaviest column has the factor 1.
+    """Return the condition weights.z < threshold (or >=) in the units of raw rows, as text."""
+    # The heaviest column has the factor 1. With ``unit`` scaling, the limit is a multiple of the
+    # row's length. The condition is wrong for values that ``robust`` scaling compresses.
     scaling, w = preparation.scaling, weights.astype(np.float64)
     unit = scaling.kind == "unit"
     heavy = np.argsort(-np.abs(w), kind="stable")[: PAGE_LIMITS.terms]

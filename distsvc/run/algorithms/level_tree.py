@@ -1,10 +1,10 @@
 """Support vector clustering by trees of level sets, with a vote of the models.
 
-1. ``views``, for wide tables only: one pass stores the sample along the models' directions, so that
-   wide rows are not read again.
+1. ``views``, for wide tables only: one pass stores the sample projected on the models' directions,
+   so that wide rows are not read again.
 2. ``learn``: each model is a task. It streams the sample, grows a tree of level sets, and tests its
    splits on rows of the sample.
-3. ``vote``: the driver counts the votes.
+3. ``vote``: the driver chooses a cut by the votes of the models.
 """
 
 from collections.abc import Iterable, Iterator
@@ -81,7 +81,6 @@ class Training:
 
     @classmethod
     def read(cls, run: RunDirectory) -> Self:
-        """Return the training stored in a run."""
         found = run.read(ENSEMBLE)
         known, arrays = found.facts, found.arrays
         ensemble = Ensemble.restored(known["ensemble"], arrays["components"])
@@ -89,7 +88,6 @@ class Training:
         return cls(ensemble, known["n_rows"], ranges, known["viewed"], arrays["view"])
 
     def write(self, run: RunDirectory) -> None:
-        """Store the training for all tasks."""
         facts = {"ensemble": self.ensemble.facts(), "n_rows": self.n_rows, "ranges": self.ranges}
         arrays = {"components": self.ensemble.components, "view": self.view}
         run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
@@ -148,7 +146,7 @@ class LevelTrees(AlgorithmJob):
         self.readings = (PROJECT.name,) if self.viewed else ()
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        # If projected rows are stored, only rows for matching clusters with earlier ones are.
+        # With projected rows, raw rows are needed only to match clusters with earlier ones.
         if not self.viewed:
             return self.engine.sample_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
@@ -169,7 +167,6 @@ class LevelTrees(AlgorithmJob):
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
-        # The number of steps of a model is the same for all but small tables.
         return {LEARN_MODELS.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
     def held(self, sizes: Sizes) -> Memory:
@@ -218,9 +215,9 @@ def trees_of(results: Iterable[Result]) -> list[Grown]:
 def levels_part(
     found: LevelSets, numbers: np.ndarray | None = None, has_chance: bool = True
 ) -> LevelsPart:
-    """Return the page's part about a vote; `numbers` (k,) are its labels, -1 without rows.
+    """Return the page's part on a vote; `numbers` (k,) are the clusters' labels, -1 without rows.
 
-    `has_chance` is False if another decision follows, which states the chance of its answer.
+    `has_chance` is False if a later decision states the chance of its answer.
     """
     if numbers is None:
         numbers = np.arange(found.answer.n_clusters)
@@ -257,7 +254,7 @@ def levels_part(
 
 
 def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
-    """Return the branches, the root first: all kept branches, then the most significant others."""
+    """Return the branches, the root first: all kept branches, and the most significant others."""
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
     listed = order[: max(PAGE_LIMITS.branches, int(kept.sum()))]
@@ -295,7 +292,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
 
 
 def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
-    """Return the lowest edge (B,) on the path from a vertex to every other in the spanning tree."""
+    """Return the lowest edge (B,) on the spanning tree's path from `start` to every vertex."""
     n = len(tree.heights)
     beside: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     for (a, b), height in zip(tree.edges.tolist(), tree.edge_heights.tolist(), strict=True):
@@ -314,7 +311,7 @@ def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
 
 
 def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
-    """Return points [level, share of `n_rows` at or above it], from the highest level down."""
+    """Return points [level, share of `n_rows` at or above the level], from the highest level."""
     if not levels.size:
         return []
     falling = np.sort(levels)[::-1]

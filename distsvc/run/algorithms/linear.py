@@ -1,11 +1,12 @@
 """Linear one-class models: a hyperplane or a ball with most rows inside.
 
 1. ``train``: the driver solves the sample in memory, or all of a smaller table.
-2. ``begin``: one reading gives every row of a larger table its first alpha.
-3. ``pass``, repeatedly: the driver descends on few rows, and a reading finds the next ones.
+2. ``begin``: one reading sets the first alpha of every row of a larger table.
+3. ``pass``, repeatedly: the driver runs coordinate descent on few rows, the working set, and a
+   reading finds the next working set.
 
-The driver has the vector u and the working set. A partition's alpha is its first value, replaced
-where the driver has changed it in a pass. So no file is written twice.
+The driver has the vector u and the working set. Alpha of a partition is its first value, except for
+the rows that the driver has changed since. So no file is written twice.
 """
 
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 """Preprocessing under which zeros stay zeros, so that sparse rows can be used."""
 
 VECTORS = 14
-"""Number of the solver's vectors of sample length: alpha, gradients, squares, orders and copies."""
+"""Number of the solver's vectors of sample length: alpha, gradients, squares, orders, copies."""
 
 MOST_PASSES = 100
 
@@ -108,8 +109,8 @@ class Linear(AlgorithmJob):
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
-    """Descend from the sample's answer to the table's, up to the maximum number of passes."""
-    # A resumed run repeats the descents, which take little time, and reads the results of passes.
+    """Descend from the sample's answer to the table's, in at most `MOST_PASSES` passes."""
+    # A resumed run reads the results of passes, and repeats the descents, which take little time.
     outer, begun = begin_table(steps, engine, n_rows)
     for number in range(MOST_PASSES):
         with steps.progress.phase("descend"):
@@ -134,9 +135,12 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
-    """Set alpha = 1 for rows outside the sample's answer, so that alpha has the right sum."""
-    # The sample's threshold leaves slightly too many or too few rows outside; rows next to it
-    # correct that. If there are not enough of them, the pass is repeated with a better threshold.
+    """Return the first working set, and the index of the pass that set the first alpha.
+
+    Alpha is 1 for rows outside the sample's answer, else 0.
+    """
+    # The sample's threshold leaves slightly too many or too few rows outside; rows next to the
+    # threshold correct that. If there are too few such rows, another pass has a better threshold.
     u, rho, scale = engine.begin_outer(n_rows)
     d, total = u.size, engine.total(n_rows)
     for number in range(MOST_PASSES):
@@ -161,7 +165,7 @@ def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[Workin
 
 
 def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Set a partition's first alpha; return sums of rows outside, and rows near the threshold."""
+    """Return a partition's first alpha, sums of rows outside, and rows near the threshold."""
     begun = run.read(_threshold(step))
     facts, u = begun.facts, begun.arrays["u"]
     d, limit = u.size, facts["limit"]
@@ -183,7 +187,7 @@ def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
 
 
 def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Return the extreme gradients of a partition, and its rows that violate optimality."""
+    """Return a partition's extreme gradients, and its rows that violate optimality most."""
     descent = run.read(_descent(step))
     facts = descent.facts
     d, limit = descent.arrays["u"].size, facts["limit"]
@@ -205,7 +209,7 @@ def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
 
 
 def outsiders(step: int) -> Phase:
-    """Return the pass that sets the first alpha of every row."""
+    """Return the phase that sets the first alpha of every row."""
     return Phase(f"begin-{step:02d}", partial(find_outsiders, step=step))
 
 
@@ -218,7 +222,7 @@ def _descent(step: int) -> str:
 
 
 def _alpha(run: RunDirectory, partition: int, step: int) -> np.ndarray:
-    """Return a partition's alpha (rows,) float64 after a descent and all earlier ones."""
+    """Return a partition's alpha (rows,) float64 after all descents up to number `step`."""
     start, stop = run.plan.partitions[partition]
     begun = run.read(_descent(step)).facts["begun"]
     alpha = np.array(run.map_large(outsiders(begun).result(partition), "alpha"))

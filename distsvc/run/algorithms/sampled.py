@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from distsvc.models.baselines.estimator import Baseline
 
 MAX_FITTED_ROWS = 200_000
-"""Approximate number of rows, drawn at random, on which a job fits a baseline."""
+"""Approximate maximum number of random rows on which a job fits a baseline."""
 
 FITTED = ("inertia_", "objective_", "n_iter_")
 """Attributes that the report shows, if the estimator has them."""
@@ -43,12 +43,11 @@ FITTED = ("inertia_", "objective_", "n_iter_")
 class SampledEngine:
     """Fits a baseline on a sample; its rule labels the table.
 
-    `estimator.fit` on the sample's rows, in the order of their keys, gives the same labels as the
-    job. The given estimator is unfitted, with checked parameters.
+    The job's labels are those of `estimator.fit` on the sample's rows, in the order of their keys.
     """
 
-    n_rows: int  # of the table
-    centre: np.ndarray  # (d,) float64, the rows' origin
+    n_rows: int  # number of rows of the table
+    centre: np.ndarray  # (d,) float64: origin of the prepared rows
     rule: Rule  # set by `fit_sample`
 
     def __init__(self, estimator: "Baseline", n_features: int = 1):
@@ -57,12 +56,11 @@ class SampledEngine:
         self._found: dict[str, float] = {}
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
-        """Return the key ranges of the sample's rows; a wide table has a smaller sample."""
         most = sampling.most_rows(self.n_features)
         return sampling.key_blocks(n_rows, min(n_rows, MAX_FITTED_ROWS, most))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set the origin to 0: `fit` centres the rows itself."""
+        """Set the origin to 0, since `fit` centres the rows itself."""
         self.n_rows = n_rows
         self.centre = np.zeros(pilot.shape[1])
 
@@ -80,7 +78,6 @@ class SampledEngine:
         return self.rule
 
     def fitted_facts(self) -> Facts:
-        """Return the facts of the fit that the report shows."""
         n = self._found["n_samples"]
         facts = {"n_clusters": self.rule.n_clusters, "n_samples": n}
         return facts | {"share_sampled": n / self.n_rows} | self._found
@@ -91,7 +88,7 @@ class SampledEngine:
         return facts | self.rule.facts(), self.rule.arrays()
 
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `solved`; its notes replace the present ones."""
+        """Set rule, facts and notes from the result of `solved`."""
         rule = next(rule for rule in (Centres, Splits) if rule.form == facts["form"])
         self.rule = rule.restored(facts, arrays)
         self._found, self.notes = dict(facts["found"]), list(facts["notes"])

@@ -1,4 +1,4 @@
-"""The job to run, from a job file, a table (the default job) or sections."""
+"""The job to run: from a job file, a table (then it is the default job), or sections."""
 
 import datetime
 import os
@@ -27,9 +27,9 @@ def asked_job(
 ) -> Job:
     """Return the validated job of a job file, a table, or sections as dictionaries.
 
-    `settings` (``section.key=value``) and `overrides` (by names such as ``model.seed``) replace
-    its values. `run_date` is the value of ``{run_date}``, today by default. Errors as in
-    `distsvc.job.file.load_job`.
+    `settings` (``section.key=value``) and `overrides` (values by names such as ``model.seed``)
+    replace the job's values. `run_date` is the value of ``{run_date}``, today by default. Errors
+    are those of `distsvc.job.file.load_job`.
     """
     day = run_date.isoformat()[:10] if isinstance(run_date, datetime.date) else run_date
     source, content = "job", given
@@ -47,7 +47,7 @@ def asked_job(
 
 @contextmanager
 def hinting_at_date(job: Job, run_date: object) -> Iterator[None]:
-    """Add a hint to `InputNotFoundError` if a job's ``{run_date}`` is today since none is given."""
+    """Add a hint to `InputNotFoundError` if ``{run_date}`` is today because none was given."""
     try:
         yield
     except InputNotFoundError as error:
@@ -59,7 +59,7 @@ def hinting_at_date(job: Job, run_date: object) -> Iterator[None]:
 
 
 def is_table(path: str) -> bool:
-    """Return True for a table: a URL, glob, folder, a table's suffix or Parquet content."""
+    """Return True for a URL, glob or folder, a table's suffix, or the content of a Parquet file."""
     if path.endswith(".toml"):
         return False
     suffixes = tuple(suffix for source in SOURCES for suffix in source.suffixes)
@@ -76,7 +76,7 @@ def is_table(path: str) -> bool:
 
 
 def with_free_output(job: Job) -> Job:
-    """Return the job with an output that no other job uses: its own, or NAME-2, NAME-3 ..."""
+    """Return the job with its own output, or if another job uses that, NAME-2, NAME-3 ..."""
     for output in Output(job.output.path).siblings():
         if output.manifest() is None or output.holds(job.digest()):
             break
@@ -95,7 +95,7 @@ def default_job(path: str, exclude: Sequence[str] = ()) -> Sections:
 
 
 _DATE = r"\{run_date[^{}]*\}"
-"""Pattern of any form of ``{run_date}``."""
+"""Pattern of all forms of ``{run_date}``."""
 
 
 def table_name(path: str) -> str:

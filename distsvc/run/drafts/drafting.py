@@ -37,13 +37,13 @@ from distsvc.storage.tables.values import MANY_VALUES, TEXT_ID, ValueCounts
 MAX_WRITTEN_NAMES = 100
 
 _UNBROKEN = "\ue000"
-"""A placeholder for a blank where a line must not be wrapped."""
+"""Placeholder for a blank at which a line must not be wrapped."""
 
 _LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
 
 
 def write_draft(path: str, to: str, exclude: Sequence[str], run_date: str | None = None) -> None:
-    """Write a draft to a new local file; `JobFileError` if it exists, or for a URL."""
+    """Write a draft to a new local file; `JobFileError` if the file exists or `to` is a URL."""
     file = local_file("--out", to)
     if file.exists():
         raise JobFileError(f"{to} already exists: remove it, or give another name by --out")
@@ -53,7 +53,7 @@ def write_draft(path: str, to: str, exclude: Sequence[str], run_date: str | None
 def draft(
     path: str, to: str = "JOB.toml", exclude: Sequence[str] = (), run_date: str | None = None
 ) -> str:
-    """Return the text of a commented job file for a table; its comments call the file `to`.
+    """Return a commented job file for a table; the comments call the file `to`.
 
     If the path has a placeholder for the date, the job continues the ids of the day before.
     """
@@ -191,22 +191,22 @@ def _comment(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class TableProfile:
-    """Findings in the first `n_rows` rows of a table."""
+    """Properties of a table, found in its first `n_rows` rows."""
 
     table: Table
     n_rows: int
-    descriptions: dict[str, ColumnDescription]  # kinds and scales by feature
+    descriptions: dict[str, ColumnDescription]  # by feature
     id: str | None  # a column that looks like an id
     labels: list[str]  # columns that look like known classes
     incomplete: list[str]  # columns with missing values
-    sentinels: dict[float, list[str]]  # columns by possible sentinel
-    encodings: dict[str, str]  # suitable encoding of each text column that can be a category
+    sentinels: dict[float, list[str]]  # possible sentinels, with their columns
+    encodings: dict[str, str]  # suitable encodings of text columns that can be categories
 
 
 def profile_table(
     path: str, exclude: Sequence[str] = (), run_date: str | None = None
 ) -> TableProfile:
-    """Return the profile of a table without the columns to `exclude`, from its first rows.
+    """Return the profile of a table, except the columns to `exclude`.
 
     `run_date` is the value of ``{run_date}`` in the path, today by default.
     """

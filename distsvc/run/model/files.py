@@ -1,4 +1,4 @@
-"""The files of a published model: ``model.json`` and arrays, checked before use."""
+"""Files of a published model: ``model.json`` and arrays, checked when they are read."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelled) -> None:
-    """Write the model of a run, with the counts of its labelled rows."""
+    """Write the model of a run, and counts of the labelled rows."""
     preparation, labelling, counts = run.read(PREPARATION), run.read(RULE), labelled.counts
     facts = {name: fact for name, fact in labelling.facts.items() if name != "columns"}
     content = {
@@ -98,7 +98,7 @@ def restore_model(model: "ModelFile", folder: Path, run: RunDirectory, of: str =
 
 
 def read_labeller(model: "ModelFile", folder: Path) -> tuple[Preparation, Labeller, Arrays]:
-    """Return the preparation, the labeller, and all arrays; errors as in `restore_model`."""
+    """Return the preparation, the labeller, and all arrays; `DataError` names a wrong field."""
     arrays = read_arrays(folder / FILES[1])
     try:
         return *model.restored(arrays), arrays
@@ -107,7 +107,7 @@ def read_labeller(model: "ModelFile", folder: Path) -> tuple[Preparation, Labell
 
 
 def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
-    """Return the local folder of a published model, after a comparison with the manifest."""
+    """Return the local folder of a published model whose files match the manifest."""
     manifest = manifest or read_manifest(published)
     paths = [checked(published, listed_file(published, manifest, name)) for name in FILES]
     if paths[0].parent != paths[1].parent:
@@ -123,7 +123,7 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return the digest of a job with its previous model; `digest` if there is none."""
+    """Return the digest of a job and its previous model; only of the job if there is none."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
@@ -132,7 +132,10 @@ def with_previous(digest: str, previous_digest: str) -> str:
 def known_features(
     model: "ModelFile", path: str, staging: str, progress: Progress
 ) -> tuple[Feature, ...]:
-    """Return a model's features, after a comparison with the columns of a table."""
+    """Return a model's features; raise DataError if the table at `path` lacks one of them.
+
+    If the job of the model named no columns, further columns of the table are logged.
+    """
     features, used = model.learned_from, model.input
     if model.chosen_columns:
         return features
@@ -233,12 +236,10 @@ class ModelFile(Form):
 
     @property
     def learned_from(self) -> tuple[Feature, ...]:
-        """The features that the model was learned from."""
         return restore(self.features)
 
     @property
     def rule(self) -> type[Rule]:
-        """The class of the rule."""
         return rule_named(self.form)
 
     def job(self, path: str, output_path: str, cluster: Mapping[str, object] | None = None) -> Job:
@@ -246,7 +247,7 @@ class ModelFile(Form):
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]
         optional = {name: self.facts[name] for name in OPTIONAL_KEYS if name in self.facts}
-        # A model that takes missing values labels like a job of the default algorithm.
+        # With a model that accepts missing values, the job is one of the default algorithm.
         takes_missing = self.preprocess.get("missing") == "auto"
         return parse_job(
             {

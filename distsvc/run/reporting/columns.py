@@ -1,4 +1,4 @@
-"""The part of the report on columns; columns that alone separate clusters, or repeat another."""
+"""The report's part on columns; columns that alone separate clusters, or repeat another column."""
 
 import shlex
 from collections.abc import Collection, Sequence
@@ -37,16 +37,16 @@ from distsvc.storage.rows.features import (
 REST = "all others"
 
 MIN_COUNT = 10
-"""Minimum number of rows from which a cluster or the gaps of a column are judged."""
+"""Minimum number of rows of a cluster, and of missing values, for a statement about them."""
 
 USUAL_SHARE = 0.98
-"""Minimum share of rows that have a level if the level describes all of them."""
+"""Minimum share of the rows with a level, if the level describes all these rows."""
 
 
 def columns_part(
     plan: Plan, preparation: Preparation, job: Job, labelled: Labelled, rows: PilotRows
 ) -> ColumnsPart:
-    """Return the kind of each column, and its values by cluster in the table's own units."""
+    """Return the kinds of the columns, and their values by cluster in the table's units."""
     table = plan.table
     sizes = labelled.counts.sizes.sum(axis=1)
     order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][: PAGE_LIMITS.clusters]
@@ -88,7 +88,10 @@ def columns_part(
 
 
 def level_of_gaps(raw: np.ndarray, place: int, counted: Sequence[CountedLevels]) -> str:
-    """Return the level that decides which values at `place` of rows (m, d) are missing, or ""."""
+    """Return a clause on a level that decides which values of column `place` are missing, or "".
+
+    `raw` (m, d) are stored rows.
+    """
     absent = np.isnan(raw[:, place])
     if not MIN_COUNT <= absent.sum() <= len(absent) - MIN_COUNT:
         return ""
@@ -152,7 +155,7 @@ def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) 
 
 
 def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[str, Any]:
-    """Return the report's fields on levels, from `rows` (k, L + 1) of clusters by level."""
+    """Return the report's fields on levels; `rows` (k, L + 1) are counts by cluster and level."""
     known = rows[:, :-1]
     totals = known.sum(axis=0)
     levels = [int(c) for c in np.argsort(-totals, kind="stable") if totals[c]]
@@ -234,17 +237,17 @@ def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _beyond_chance(share: float, n: int, k: int) -> float:
-    """Return a share explained by k clusters of n rows, adjusted for chance, from 0 to 1."""
+    """Return the share that k clusters of n rows explain, from 0 to 1, adjusted for chance."""
     if n <= k:
         return 0.0
     return round(min(1.0, max(0.0, 1.0 - (1.0 - share) * (n - 1) / (n - k))), 4)
 
 
 SAME_FACTOR = 0.05
-"""Maximum difference between the logarithms (base 10) of two factors that count as one."""
+"""Maximum difference between the logarithms (base 10) of two factors that count as equal."""
 
 MIN_CLUSTER_FACTOR = 5.0
-"""Minimum ratio between the medians of two clusters that may come from another unit."""
+"""Minimum ratio between the medians of two clusters that another unit may explain."""
 
 
 @dataclass(frozen=True)
@@ -254,13 +257,13 @@ class SeparatingColumn:
     column: str
     pairs: list[tuple[int, int]]  # ids of the clusters
     separates_all: bool = False  # `pairs` has every pair of clusters
-    is_removable: bool = False  # it is the only flag or category among such columns
-    may_be_code: bool = False  # the column could be read as a category
-    factor: float | None = None  # common ratio of the pairs' medians that a unit may explain
+    is_removable: bool = False  # no other separating column is a flag or category, but this is
+    may_be_code: bool = False  # the column may have codes of categories
+    factor: float | None = None  # common ratio of the pairs' medians, if a unit may explain it
 
     @property
     def clause(self) -> str:
-        """The separated pairs as a clause: "clusters 0 and 1 differ only in premium"."""
+        """A clause on the pairs: "clusters 0 and 1 differ only in premium"."""
         if self.separates_all:
             return f"{ALL_DIFFER_ONLY_IN} {self.column}"
         if len(self.pairs) == 1:
@@ -269,7 +272,7 @@ class SeparatingColumn:
 
     @property
     def note(self) -> str:
-        """The clause as a sentence, with the option for levels or for codes."""
+        """The clause as a sentence, with advice."""
         words = self.clause.replace(ALL_DIFFER_ONLY_IN, "the clusters differ only in")
         note = f"{words[0].upper()}{words[1:]}"
         # A gap between numbers is evidence of clusters, and so may be several categories together.
@@ -291,9 +294,9 @@ def separating_columns(
     preparation: Preparation,
     integers: Collection[str] = (),
 ) -> list[SeparatingColumn]:
-    """Return the columns that alone separate clusters of the pilot; `ids` (k,) are their ids.
+    """Return the columns that alone separate clusters of the pilot.
 
-    Columns of `integers` could be read as categories.
+    `ids` (k,) are the ids of the clusters. The columns `integers` may have codes of categories.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:
@@ -339,9 +342,9 @@ def separating_columns(
 
 
 def _common_factor(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return the common ratio of pairs of positive medians, None if another unit is not likely.
+    """Return the common ratio of pairs of medians; None if another unit does not explain it.
 
-    Several pairs need a ratio of 5 or more, a single pair needs a power of ten.
+    The ratio is at least `MIN_CLUSTER_FACTOR`, and for a single pair a power of ten.
     """
     low, high = np.sort(pairs, axis=1).T
     if low.min() <= 0.0:
@@ -356,7 +359,7 @@ def _common_factor(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndarray:
-    """Return the mask (k, k) of clusters whose ranges, 5 % to 95 % quantiles, are apart."""
+    """Return a mask (k, k): whether the ranges (5 % to 95 % quantiles) of clusters are disjoint."""
     low, high = np.full(len(clusters), np.nan), np.full(len(clusters), np.nan)
     for k, c in enumerate(clusters):
         x = rows.raw[rows.labels == c, place]
@@ -369,7 +372,7 @@ def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndar
 def _apart(
     Z: np.ndarray, labels: np.ndarray, clusters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return squared distances (k, k, d) of means in variances, and their sums by chance."""
+    """Return squared distances (k, k, d) of means in variances, and the sums (k, k) by chance."""
     members = [Z[labels == c].astype(np.float64) for c in clusters]
     means = np.array([X.mean(axis=0) for X in members])
     variances = np.array([X.var(axis=0) for X in members])
@@ -384,7 +387,7 @@ def _apart(
 def _usual_values(
     rows: PilotRows, clusters: np.ndarray, own: slice, feature: Feature
 ) -> np.ndarray | None:
-    """Return a nominal column's usual codes (k,) by cluster, -1 for none; else None."""
+    """Return each cluster's usual code (k,) in a column, or -1; None for columns without codes."""
     raw = rows.raw[:, own]
     known = ~np.isnan(raw).any(axis=1)
     if feature.one_hot:
@@ -406,7 +409,7 @@ def _usual_values(
 
 
 def function_pairs(rows: PilotRows, features: Sequence[Feature]) -> list[tuple[str, str]]:
-    """Return the pairs of numeric columns that rank the pilot's rows alike, or in reverse."""
+    """Return the pairs of numeric columns that rank the pilot's rows equally, or in reverse."""
     names, columns = [], []
     for feature, places in placed(features):
         x = rows.raw[:2000, places.start]
@@ -422,7 +425,7 @@ def function_pairs(rows: PilotRows, features: Sequence[Feature]) -> list[tuple[s
 
 
 def doubt_of_functions(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return at most one clause, on columns that are functions of each other."""
+    """Return at most one clause on columns that are functions of each other."""
     if not pairs:
         return []
     clause, more = "{} and {} are functions of each other".format(*pairs[0]), len(pairs) - 1

@@ -1,4 +1,4 @@
-"""Parts of the report that explain an answer: profiles, columns, the picture of the pilot."""
+"""Parts of the report that explain the clusters: profiles, columns, the picture of the pilot."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -35,7 +35,7 @@ from distsvc.storage.rows.features import Feature, Vector, placed, units_of
 def explanation_parts(
     run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled
 ) -> ExplainedParts:
-    """Return the parts of the report that explain an answer."""
+    """Return the parts of the report that explain the clusters and outliers."""
     preparation = Preparation.read(run)
     parts: ExplainedParts = {
         "profiles": profiles_part(rows, run.plan.table, labelled),
@@ -93,7 +93,10 @@ def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> Profiles
 def _profile_columns(
     rows: PilotRows, features: Sequence[Feature], labelled: Labelled
 ) -> tuple[list[str], np.ndarray, list[tuple[slice, np.ndarray]]]:
-    """Return the columns of profiles: names, values (m, c), slices and counts of indicators."""
+    """Return the names of profiles' columns, their values (m, c), and groups of indicators.
+
+    A group is the slice of a category's indicators, and its counts by cluster and level.
+    """
     columns: list[str] = []
     parts: list[np.ndarray] = []
     groups: list[tuple[slice, np.ndarray]] = []
@@ -162,11 +165,11 @@ def plane(
     firsts: np.ndarray | slice = slice(None),
     absent: np.ndarray | None = None,
 ) -> Sample:
-    """Return the points to draw: two columns, a column and the score, or two directions.
+    """Return the points to draw: by two columns, by a column and the score, or by two directions.
 
-    Rows are raw (m, d) and prepared (m, D), with labels and scores (m,). The first prepared column
-    of stored column j is ``firsts[j]``. Rows `absent` (m,) bool had missing values. Directions
-    separate clusters; a single cluster is drawn by principal components.
+    Rows are `raw` (m, d) and prepared, X (m, D), with labels and scores (m,). The first prepared
+    column of stored column j is ``firsts[j]``. Rows `absent` (m,) bool had missing values. The
+    directions separate clusters; for a single cluster they are principal components.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
@@ -204,8 +207,8 @@ def plane(
 
 
 def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) -> np.ndarray | None:
-    """Return rows X (m, d) in the plane (m, 2) that separates clusters, if there are several."""
-    # Few directions are used, since any partition would look separated in many columns.
+    """Return rows X (m, d) in the plane (m, 2) that separates clusters; None for one cluster."""
+    # Only few directions are used, since any partition looks separated in a plane of many columns.
     own = rule.plane(X)
     if own is not None:
         return own
@@ -229,7 +232,7 @@ def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -
 
 
 def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Project rows on principal components of the rows inside; return x, y, shares of variance."""
+    """Return coordinates x and y on the principal components of rows inside, and their shares."""
     base = X[inside] if inside.sum() > 2 else X
     base = base if len(base) > 1 else np.repeat(base, 2, axis=0)
     with one_thread():  # threads wait for each other if processes share the cores
@@ -240,7 +243,7 @@ def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _beyond(x: np.ndarray, y: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """Return a mask of outliers that are too far out to be drawn with all other rows."""
+    """Return a mask (m,) of outliers that are too far out to be drawn with all other rows."""
     far = np.zeros(len(x), bool)
     if outside.all():
         return far

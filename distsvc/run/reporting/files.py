@@ -97,7 +97,7 @@ def write_report(
 
 
 def clusters_file(report: Report, night: str) -> bytes:
-    """Return a Parquet file with a row for each cluster: its night, id, name and rows."""
+    """Return a Parquet file with the night, id, name and rows of each cluster."""
     rows, names = report.clusters, cluster_names(report)
     columns = {
         "night": pa.array([datetime.date.fromisoformat(night)] * len(rows), pa.date32()),
@@ -123,7 +123,7 @@ def page_of(report: Report) -> str:
 
 
 def rename_clusters(output: Output, job: Job) -> Report:
-    """Publish the page and tables of a run again if its job names clusters; return the report."""
+    """Publish the page and tables of a run again if its job has other names; return the report."""
     report = read_report(output)
     if report.names == job.names:
         return report
@@ -145,7 +145,7 @@ def rename_clusters(output: Output, job: Job) -> Report:
 
 
 def rewrite_page(published: str) -> str:
-    """Draw the page of a published run again from its report, and publish it; return its path."""
+    """Publish the page of a run again, drawn from its report; return the path of the page."""
     check_extra("matplotlib", "report", "a page with figures")
     output = Output(published)
     read_report(output)  # before anything is written
@@ -166,7 +166,7 @@ def make_report(
     comparison: Comparison,
     command: str,
 ) -> Report:
-    """Return the report, with ids as labels and without its phases."""
+    """Return the report without its phases; its labels are cluster ids."""
     counts, labeller = labelled.counts, labelled.labeller
     rule = labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)
@@ -253,9 +253,9 @@ def make_report(
 
 
 def _with_names(report: Report, names: Mapping[str, str], next_id: int, n_later: int = 0) -> Report:
-    """Return a report with other names of its clusters, and the warnings about these names.
+    """Return a report with other names of its clusters, and with warnings about these names.
 
-    There is no warning about ids from `next_id` to `n_later`, which later nights have.
+    Ids from `next_id` to `n_later` are clusters of later nights.
     """
     report = report.model_copy(update={"names": dict(names)})
     kept = [one for one in report.warnings if not one.startswith("names: ")]
@@ -263,7 +263,7 @@ def _with_names(report: Report, names: Mapping[str, str], next_id: int, n_later:
 
 
 def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
-    """Yield a warning for each name whose id was never given or has ended, or of several ids."""
+    """Yield a warning for each name of an unknown or ended id, and of more than one cluster."""
     names, ids = report.names, [cluster.label for cluster in report.clusters]
     made = {name: one for one, name in cluster_names(report).items() if str(one) not in names}
     for number, name in names.items():
@@ -288,7 +288,7 @@ def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
 
 
 def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
-    """Return the columns that name the previous run's clusters, by id; {} if unreadable."""
+    """Return by id the columns that name the previous run's clusters; {} if unreadable."""
     if lineage is not None and lineage.path is not None:
         with suppress(DataError, InputNotFoundError, JobFileError):
             found = column_names(read_report(Output(lineage.path)))
@@ -297,7 +297,7 @@ def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
 
 
 def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
-    """Return clauses on clusters that mostly lack a value, if no level of a column explains it."""
+    """Return clauses on clusters that mostly lack a column, unless a level explains the gaps."""
     found = parts["columns"]
     sizes, doubts = np.array(found.size), []
     for column in found.columns:
@@ -320,7 +320,7 @@ def _title(job: Job) -> str:
 
 
 def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
-    """Return the number of missing values in labelled rows, for columns that have any."""
+    """Return the numbers of missing values, for columns that have any."""
     name = OWN if OWN in counts.columns else PREVIOUS
     missing = np.zeros(len(names_of(features)), np.int64)
     missing[counts.places[name]] = counts.columns[name].counts[:, -1]
@@ -342,7 +342,7 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
 
 
 def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
-    """Return the histogram of scores; empty if all are infinite, in a single endless cluster."""
+    """Return the histogram of scores; empty if all are infinite, as in one cluster without end."""
     words = rule.words
     endless = not words.has_outliers and rule.n_clusters == 1
     return ScoreHistogram(
@@ -355,7 +355,7 @@ def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
 
 
 def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
-    """Return validity indices: on all rows if they use known classes, else on the pilot."""
+    """Return validity indices: of all rows if they use known classes, else of the pilot."""
     table = np.column_stack(list(counts.classes.values()))
     indices = {
         name: IndexValue(value=value, rows=counts.n_rows)
@@ -393,9 +393,9 @@ def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int, held: boo
 
 
 def _sql(folders: Sequence[str], label: int, id: str | None, layout: str, job: Job) -> str:
-    """Return the DuckDB query for rows, joined with their columns if there are ids and one path.
+    """Return the DuckDB query for rows of a cluster; the labels are in `folders` of the output.
 
-    The labels are in `folders` of the output.
+    If there are ids, and one path with the table, labels are joined with the table's columns.
     """
     output = job.output.path.rstrip("/")
     names = ", ".join(_text(f"{output}/{folder}/*.parquet") for folder in folders)
