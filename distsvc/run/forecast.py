@@ -18,7 +18,7 @@ from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileE
 from distsvc.job.config import Job, OutputConfig, with_key
 from distsvc.report.content.report import ForecastPart, TermPart
 from distsvc.run.algorithms import begin
-from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows, sample_rows
+from distsvc.run.algorithms.algorithm import AlgorithmJob, rows_between, sample_rows
 from distsvc.run.fitting import cluster_table
 from distsvc.run.labelling.columns import held_labels
 from distsvc.run.labelling.phase import FILL, fill_output
@@ -229,7 +229,8 @@ def _sizes(plan: Plan, stored_rows: int) -> Sizes:
 
 def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memory:
     """Return the memory of driver and workers; raise `JobFileError` if it is not available."""
-    table, sizes = plan.table, _sizes(plan, kept_rows(algorithm, plan.table.n_rows))
+    table, n_rows = plan.table, plan.table.n_rows
+    sizes = _sizes(plan, rows_between(algorithm.sample_ranges(n_rows), n_rows))
     held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
     tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, plan.output)
     if table.compared:

@@ -116,7 +116,6 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
 def _lineage(
     request: "Request", run: RunDirectory, inputs: str, previous: Previous | None
 ) -> Lineage | None:
-    """Return the lineage of a run, if its job names a previous run."""
     job, output = request.job, request.output.store.address
     if not job.continuity.previous:
         return None
@@ -272,7 +271,7 @@ def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[Ru
         yield None
         return
     with output.locked(request.digest, start.overwrite, progress.state) as before:
-        if request.is_published(start.overwrite, start.fresh):  # in the meantime
+        if request.is_published(start.overwrite, start.fresh):  # by another process, meanwhile
             yield None
             return
         if before and before.doing:  # the last process with the lock was killed

@@ -60,7 +60,7 @@ class Learned:
     parameters: Given
     facts: Facts  # results of the fit
     warnings: list[str] = field(default_factory=list)  # sentences for the top of the page
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # of the model, not for labelling
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # in the model, besides the rule's
     parts: Callable[[RunDirectory, PilotRows], Parts] = lambda run, pilot: Parts()
     folder: Path | None = None  # a published model that was used instead of a new one
 
@@ -109,18 +109,14 @@ class AlgorithmJob(ABC):
 
 def sample_rows(algorithm: AlgorithmJob, n_rows: int) -> int:
     """Return the approximate number of rows that an algorithm learns from, of `n_rows`."""
-    return _rows_of(algorithm.engine.key_ranges(n_rows), n_rows)
+    return rows_between(algorithm.engine.key_ranges(n_rows), n_rows)
 
 
-def kept_rows(algorithm: AlgorithmJob, n_rows: int) -> int:
-    """Return the approximate number of rows that the survey stores, of `n_rows`."""
-    return _rows_of(algorithm.sample_ranges(n_rows), n_rows)
+def rows_between(ranges: Ranges, n_rows: int) -> int:
+    """Return the approximate number of rows, of `n_rows`, with keys in adjacent ranges."""
+    return min(round(n_rows * (ranges[-1][1] - ranges[0][0]) / 2**64), n_rows)
 
 
 def rounded(values: np.ndarray) -> list[float]:
     """Return numbers with six decimals, for the report."""
     return [round(float(v), 6) for v in values]
-
-
-def _rows_of(ranges: Ranges, n_rows: int) -> int:
-    return min(round(n_rows * (ranges[-1][1] - ranges[0][0]) / 2**64), n_rows)

@@ -98,7 +98,7 @@ class Graph:
 
 
 def learn_graph(run: RunDirectory, number: int, part: int) -> Result:
-    """Train a model of a round on the graph's coordinates; grow and test its tree."""
+    """Train one model on the graph's coordinates; grow and test its tree."""
     placed = run.read(COORDINATES)
     ensemble = Ensemble.restored(placed.facts["ensemble"], placed.arrays["components"])
     view, keys = placed.arrays["view"], placed.arrays["keys"]

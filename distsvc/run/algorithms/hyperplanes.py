@@ -111,7 +111,7 @@ def _engine(run: RunDirectory) -> tuple[TreeEngine, int]:
 
 
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
-    """Learn one tree of hyperplanes from the whole sample, in its own order."""
+    """Learn one tree of hyperplanes from the whole sample, in the tree's own order."""
     engine, n_rows = _engine(run)
     engine.scale = run.read(SCALE).arrays.get("scale")
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)

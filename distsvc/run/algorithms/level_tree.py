@@ -93,7 +93,6 @@ class Training:
         run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
 
     def collected(self) -> Collected:
-        """Return an empty sample of projected rows."""
         last = key_threshold(self.n_rows, self.ensemble.sample_rows) - 1
         return Collected(len(self.ensemble.components), "float32", last=last)
 
@@ -189,7 +188,7 @@ class LevelTrees(AlgorithmJob):
 
 
 def learn(run: RunDirectory, number: int) -> Result:
-    """Train one model on the sample in its own order; grow and test its tree."""
+    """Train one model on the sample, in the model's own order; grow and test its tree."""
     training = Training.read(run)
     ensemble = training.ensemble
     blocks = partial(training.blocks, run)
@@ -351,7 +350,6 @@ def _why(found: LevelSets) -> list[str]:
 
 
 def _chance(found: LevelSets) -> list[str]:
-    """Return sentences on the probability of this answer, and on the second-best answer."""
     answer, rival, text = found.answer, found.answer.rival, []
     if found.n_clusters is None:
         text.append(

@@ -7,7 +7,6 @@
 
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +25,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, held_rows, held_sample
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.directory import Result
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
 
@@ -83,7 +82,6 @@ class SampledEngine:
         return facts | {"share_sampled": n / self.n_rows} | self._found
 
     def solved(self) -> State:
-        """Return facts (JSON values) and arrays for `restore`."""
         facts = {"form": self.rule.form, "found": self._found, "notes": list(self.notes)}
         return facts | self.rule.facts(), self.rule.arrays()
 
@@ -110,7 +108,12 @@ class Sampled(AlgorithmJob):
         super().__init__(parameters, SampledEngine(estimator, len(table.columns)))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        trained = steps.work_out(TRAINED, partial(self._train, steps.run))
+        def train() -> Result:
+            _, X = held_rows(steps.run, dtype="float64")
+            self.engine.fit_sample(X)
+            return Result(*self.engine.solved(), rows=len(X))
+
+        trained = steps.work_out(TRAINED, train)
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
@@ -125,11 +128,6 @@ class Sampled(AlgorithmJob):
             own = 2 * sizes.row_bytes * (self.engine.estimator.size or POINTS_A_CLUSTER * clusters)
         return Memory(held_sample(sizes, own) | SCIKIT_LEARN)
 
-    def _train(self, run: RunDirectory) -> Result:
-        _, X = held_rows(run, dtype="float64")
-        self.engine.fit_sample(X)
-        return Result(*self.engine.solved(), rows=len(X))
-
 
 class MixtureJob(AlgorithmJob):
     """A mixture of normals and categories as a job."""
@@ -141,7 +139,11 @@ class MixtureJob(AlgorithmJob):
         super().__init__(parameters, MixtureEngine(parameters, job.model.seed))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        trained = steps.work_out(TRAINED, partial(self._train, len(survey.pilot)))
+        def train() -> Result:
+            self.engine.learn()
+            return Result(*self.engine.solved(), rows=len(survey.pilot))
+
+        trained = steps.work_out(TRAINED, train)
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
@@ -150,7 +152,3 @@ class MixtureJob(AlgorithmJob):
         # At most 100 arrays of posteriors: all starts of all shapes of covariances.
         own = 6.0 * sizes.row_bytes * rows + 8.0 * 100 * rows
         return Memory({"the pilot, and posteriors": own} | SCIKIT_LEARN)
-
-    def _train(self, n_rows: int) -> Result:
-        self.engine.learn()
-        return Result(*self.engine.solved(), rows=n_rows)

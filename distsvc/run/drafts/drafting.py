@@ -152,7 +152,6 @@ def _preprocess(profile: "TableProfile") -> list[str]:
 
 
 def _kinds(profile: "TableProfile") -> list[str]:
-    """Return the kind of each feature, as comments for the section `[columns]`."""
     lines = ["[columns]"]
     lines += _comment(
         "What each feature is, by these rows. To decide it, write a line such as: "
@@ -167,13 +166,11 @@ def _kinds(profile: "TableProfile") -> list[str]:
 
 
 def _line(key: str, value: object, remark: str = "") -> str:
-    """Return a line of TOML with a remark."""
     text = f"{key} = {_value(value)}"
     return f"{text:<33} # {one_line(remark)}" if remark else text
 
 
 def _hint(key: str, value: object, remark: str = "") -> str:
-    """Return a commented line of TOML."""
     return f"# {_line(key, value, remark)}"
 
 
@@ -259,7 +256,6 @@ def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
 
 
 def _encoding(table: Table, name: str, n_rows: int) -> str:
-    """Return the suitable encoding of a text column; empty if it is not a category."""
     n_values = _n_values(table, name, n_rows)
     if n_values < 2 or not _repeats(n_values, n_rows):
         return ""

@@ -67,7 +67,6 @@ class OptionalColumns(Tally):
     def parts(
         self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
     ) -> ExplainedParts:
-        """Return parts of the report on these columns."""
         return {}
 
 
@@ -115,7 +114,6 @@ class Shares(OptionalColumns):
 
 
 def _lists(values: np.ndarray) -> pa.Array:
-    """Return the rows of an array (n, m) as lists."""
     n, m = values.shape
     offsets = np.arange(0, n * m + 1, m) if m else np.zeros(n + 1)
     return pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(values.ravel()))
@@ -132,7 +130,7 @@ class Reasons(OptionalColumns):
     sums = ("leading",)
     lists = ("far_rows", "far_scores", "far_labels", "far_ids", "far_X")
     n_farthest = 10
-    """Number of farthest rows in the report."""
+    """Number of farthest rows, and of most frequent first reasons, in the report."""
     n_reported = 3
     """Number of columns that the report names for each of the farthest rows."""
     n_sampled = 200
@@ -204,7 +202,6 @@ class Reasons(OptionalColumns):
         return {"reasons": ReasonsPart(leading=leading, farthest=farthest, counted=counted)}
 
     def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield positions (m,) of rows in pieces of about `piece_bytes`."""
         step = max(1, self.piece_bytes // (8 * self.width))
         for first in range(0, len(places), step):
             yield places[first : first + step]
@@ -309,7 +306,7 @@ def check_optional(rule: type[Rule], output: OutputConfig) -> None:
 
 def held_labels(output: OutputConfig, n_rows: int) -> Terms:
     """Return the memory of a task for the labels of `n_rows`."""
-    # Id, label, score, outlier flag, and optional columns; these twice, for their encoding.
+    # Id, label, score, outlier flag and optional columns, all twice: as arrays, and encoded.
     row = 40 + 2 * (4 * output.missing + 4 * output.shares + 8 * output.top)
     shares = {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
     return {"labels of a partition": 1.0 * row * n_rows} | shares

@@ -31,7 +31,7 @@ class Tally:
     """Counts of labelled rows that add up over partitions.
 
     Each partition has its own object; one object for the whole table merges their arrays. The names
-    of these attributes are unique among all tallies of a task.
+    in `sums` and `lists` are unique among all tallies.
     """
 
     sums: ClassVar[tuple[str, ...]] = ()  # attributes that are added up
@@ -77,7 +77,7 @@ class Counts(Tally):
     score_edges: np.ndarray
     columns: dict[str, ColumnCounts]  # by prefix: `OWN`, `PREVIOUS` or `REFERENCE`
     places: dict[str, Places]  # positions of the columns, by prefix
-    classes: dict[str, np.ndarray] = field(default_factory=dict)  # (k,): rows of a known class
+    classes: dict[str, np.ndarray] = field(default_factory=dict)  # (k,): rows, by known class
     parts: dict[str, Entry] = field(default_factory=dict)  # files of labels, in table order
 
     @classmethod
@@ -291,7 +291,6 @@ class IdCounts(Tally):
 
     @classmethod
     def of_table(cls, n_rows: int) -> Self:
-        """Return empty counts for a table of at most `n_rows` rows."""
         return cls(max((n_rows - 1) // MAX_IDS, 0).bit_length())
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
@@ -341,7 +340,6 @@ class IdReport:
         return f" (only one in {2**self.bits:,} ids was compared)" if self.bits else ""
 
     def notes(self, column: str) -> list[str]:
-        """Return warnings about shared and missing ids."""
         notes = []
         if self.shared:
             notes.append(

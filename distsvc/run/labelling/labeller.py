@@ -37,9 +37,9 @@ class Labeller:
     ids: np.ndarray  # (k,) int32: published ids of the clusters
     next_id: int  # above every id ever used
     score_edges: np.ndarray  # (HISTOGRAM_BINS + 1,); the outermost bins are unbounded
-    column_edges: np.ndarray  # (d, BINS - 1): edges of the values of `columns`
+    column_edges: np.ndarray  # (d, DRIFT_BINS - 1): edges of the values of `columns`
     columns: Sequence[str]
-    typical: Typical  # typical rows, for reasons
+    typical: Typical  # typical rows of the clusters, for reasons
 
     @classmethod
     def of(
@@ -91,7 +91,6 @@ class Labeller:
         return cls(rule, arrays["ids"], facts["next_id"], *edges, facts["columns"], typical)
 
     def write(self, run: RunDirectory, of: str = OWN) -> None:
-        """Write the result for `read`."""
         rule, arrays = self.rule, {"ids": self.ids, "score_edges": self.score_edges}
         facts = {"algorithm": rule.form, "n_clusters": rule.n_clusters, "next_id": self.next_id}
         facts |= {"columns": list(self.columns)}
@@ -104,8 +103,8 @@ class Labeller:
 def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
     """Return the edges (HISTOGRAM_BINS + 1,) of a histogram of scores (m,)."""
     # A few very low scores would put all other rows into one bin. With a boundary, bins therefore
-    # end 5 interquartile ranges below the lower quartile, or as far below the boundary as the
-    # highest score is above it.
+    # begin 5 interquartile ranges below the lower quartile, or if that is lower, as far below the
+    # boundary as the highest score is above it.
     low, high = 0.0, 1.0
     if np.isfinite(scores).all():
         low, high = float(scores.min()), float(scores.max())

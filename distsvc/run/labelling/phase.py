@@ -74,7 +74,7 @@ class PilotIds(Tally):
 
 
 class IgnoredRows(Tally):
-    """Rows that were left out of learning: numbers, outlier flags and ids (may be empty)."""
+    """Rows that were left out of learning: numbers, outlier flags, and ids as text."""
 
     lists = ("aside_rows", "aside_outliers", "aside_ids")
 

@@ -54,7 +54,6 @@ class Preparation:
 
     @property
     def n_learned(self) -> int:
-        """Number of columns for learners."""
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
     def learned(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -73,7 +72,6 @@ class Preparation:
         return self.scaling.to_kernels(X, self.origin)
 
     def result(self) -> Result:
-        """Return facts and arrays for `restored`."""
         arrays = {name: getattr(self.scaling, name) for name in ("centre", "scale", "fill")}
         arrays |= {"origin": self.origin}
         facts = {"wide": self.float64, "scaled": self.scaling.kind}
@@ -105,7 +103,6 @@ class Preparation:
 
     @classmethod
     def read(cls, run: RunDirectory, name: str = PREPARATION) -> Self:
-        """Return the preparation in a result of a run."""
         return cls.restored(run.read(name))
 
 

@@ -46,7 +46,6 @@ class Sizes:
 
     @property
     def sample(self) -> int:
-        """Bytes of the sample as float64."""
         return self.row_bytes * self.sample_rows
 
     @property
@@ -66,16 +65,13 @@ class Memory:
     """Memory of the driver and of a worker."""
 
     driver: Terms = field(default_factory=dict)
-    worker: Terms = field(default_factory=dict)  # in `AlgorithmJob.held`: of each task
+    worker: Terms = field(default_factory=dict)  # empty without workers; in `held`: of one task
 
 
 def sample_blocks(
     run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the sample's prepared blocks (n, d) of an epoch, from block `first` on.
-
-    They are those of `sampling.memory_blocks`.
-    """
+    """Yield an epoch's prepared blocks (n, d) from `first` on, as `sampling.memory_blocks` does."""
     yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 
 
@@ -169,7 +165,6 @@ def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
 
 
 def _block(sizes: Sizes) -> float:
-    """Return the bytes of a block of the sample as float64."""
     return float(sizes.row_bytes * min(BLOCK_ROWS, sizes.sample_rows))
 
 

@@ -209,7 +209,6 @@ class Collected:
         self.keys.append(keys[chosen])
 
     def wants(self, keys: np.ndarray) -> np.ndarray:
-        """Return a mask of the keys (n,) uint64 in range."""
         return (keys >= self.low) & (keys <= self.last)
 
     def arrays(self) -> dict[str, np.ndarray]:

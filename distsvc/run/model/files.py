@@ -222,7 +222,6 @@ class ModelFile(Form):
 
     @classmethod
     def parsed(cls, content: object, path: Path) -> Self:
-        """Return the content of the ``model.json`` at `path`."""
         version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
         if version != MODEL_VERSION or isinstance(version, float):
             raise JobFileError(f"{path} has format {shown(version)}, expected {MODEL_VERSION}")
@@ -243,7 +242,6 @@ class ModelFile(Form):
         return rule_named(self.form)
 
     def job(self, path: str, output_path: str, cluster: Mapping[str, object] | None = None) -> Job:
-        """Return the job that labels the table at `path` with the model."""
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]
         optional = {name: self.facts[name] for name in OPTIONAL_KEYS if name in self.facts}

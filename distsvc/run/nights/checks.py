@@ -58,7 +58,6 @@ class Check:
         return f"{before} {scale * value:,.{places}f} {unit}{after}".strip()
 
     def holds(self, value: float, limits: Sequence[float]) -> bool:
-        """Return True if a value lies on the right side of its limit, or between two limits."""
         low = -math.inf if self.side == "at most" else limits[0]
         high = math.inf if self.side == "at least" else limits[-1]
         return low <= value <= high
@@ -95,7 +94,6 @@ class Check:
 
 
 def _limits(limit: float | tuple[float, ...] | None) -> list[float]:
-    """Return a limit or a pair of limits as a list."""
     if limit is None:
         return []
     return list(limit) if isinstance(limit, tuple) else [limit]
@@ -205,7 +203,7 @@ _ROWS_ADVICE = ": the clusters have changed; look first for rows in another unit
 _IDS_ADVICE = ": look first for ids that were joined to other rows, and for rows in another unit"
 
 CHECKS = (
-    Check("same_units", "at most", _units, places=0),  # the cause of others
+    Check("same_units", "at most", _units, places=0),  # first, since it explains other failures
     Check("min_rows", "at least", _ROWS, places=0),
     Check("max_rows", "at most", _ROWS, places=0),
     Check("rows_against_last", "between", _rows_against_last, places=2),

@@ -1,7 +1,7 @@
 """The comparison of a run with earlier ones: clusters, drift, checks, moves."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -84,15 +84,15 @@ def compare_and_check(
         more = {"followed": facts.get("followed"), "ids_moved": ids_moved}
         lineage = lineage.model_copy(update=more)
     drift, reference = drift_of(run, labelled), reference_drift(run, labelled)
-    agreement = facts.get("agreement")
-    metrics = RunMetrics(labelled, lineage, drift, agreement, reference=reference)
-    plan, nights = run.plan, job.checks.rows_against_last
+    plan, nights, dropped, before, new = run.plan, job.checks.rows_against_last, None, [], None
     if plan.missing == "drop" and plan.table.where is None:
-        metrics = replace(metrics, dropped=1.0 - labelled.counts.n_rows / plan.table.n_rows)
+        dropped = 1.0 - labelled.counts.n_rows / plan.table.n_rows
     if previous is not None:
         earlier = earlier_runs(previous.manifest, 0 if nights is None else nights.nights - 1)
         before = [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
-        metrics = replace(metrics, rows_before=before, new_columns=_unknown_columns(run, job))
+        new = _unknown_columns(run, job)
+    agreement = facts.get("agreement")
+    metrics = RunMetrics(labelled, lineage, drift, agreement, dropped, before, reference, new)
     checks = run_checks(job.checks, metrics, guarded=bool(job.continuity.previous))
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
@@ -128,7 +128,6 @@ def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]
 
 
 def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str]:
-    """Return warnings about the run that this one continues."""
     if lineage is None:
         return []
     notes, lacking = [], lineage.not_published
@@ -190,7 +189,7 @@ def _lineage(
     facts, overlap = found.facts, found.arrays["overlap"]
     rows_before = dict(zip(facts["before"], then, strict=True))
     stories = _stories(facts["clusters"], rows_before, rows_now)
-    # Other clusters are only in models.
+    # Clusters without rows in both tables exist only in models.
     stories = [one for one in stories if one.rows_before or one.rows_after]
     i, j = np.nonzero(overlap)
     pairs = np.asarray(facts["before"], np.int64)[i], labeller.ids[j]

@@ -76,7 +76,6 @@ class Previous:
         )
 
     def named(self) -> dict[str, str]:
-        """Return path, id and digest for the manifest."""
         return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}
 
     def continued(self) -> ContinuedRun:
@@ -85,7 +84,7 @@ class Previous:
 
 
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
-    """Return the first published run of ``continuity.previous``; None or an error without any."""
+    """Return the first published run of ``continuity.previous``, or None unless `required`."""
     for nights, path in enumerate(config.previous):
         store = store_of(path)
         try:

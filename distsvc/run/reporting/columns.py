@@ -37,7 +37,7 @@ from distsvc.storage.rows.features import (
 REST = "all others"
 
 MIN_COUNT = 10
-"""Minimum number of rows of a cluster, and of missing values, for a statement about them."""
+"""Minimum number of rows of a cluster, and of missing and present values, to describe them."""
 
 USUAL_SHARE = 0.98
 """Minimum share of the rows with a level, if the level describes all these rows."""
@@ -66,7 +66,7 @@ def columns_part(
             names = next(c.names for c in contents.features if c.column == feature.column)
             fields = _shares(names, contents.rows[feature.column], order)
         elif not (isinstance(feature, Vector) and feature.width > 1):
-            digits = 12 if own["unit"] else 6  # a year of seconds since 1970 has the same 6 digits
+            digits = 12 if own["unit"] else 6  # 6 digits of seconds since 1970 are only 3 hours
             fields = number_fields(rows.raw[:, places.start], rows.labels, order, digits)
         parts.append(ColumnPart(column=groups_of([feature])[0][0], **own, **fields))
     parts += _compared_parts(table, contents, order)
@@ -138,7 +138,6 @@ def plain_description(feature: Feature, scale: str, reason: str) -> ColumnDescri
 
 
 def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) -> list[ColumnPart]:
-    """Return the parts of columns that are not features."""
     names = {counted.column: counted.names for counted in contents.compared}
     found = []
     for j, feature in enumerate(table.compared):
@@ -257,7 +256,7 @@ class SeparatingColumn:
     column: str
     pairs: list[tuple[int, int]]  # ids of the clusters
     separates_all: bool = False  # `pairs` has every pair of clusters
-    is_removable: bool = False  # no other separating column is a flag or category, but this is
+    is_removable: bool = False  # this is the only flag or category among the separating columns
     may_be_code: bool = False  # the column may have codes of categories
     factor: float | None = None  # common ratio of the pairs' medians, if a unit may explain it
 
@@ -272,7 +271,6 @@ class SeparatingColumn:
 
     @property
     def note(self) -> str:
-        """The clause as a sentence, with advice."""
         words = self.clause.replace(ALL_DIFFER_ONLY_IN, "the clusters differ only in")
         note = f"{words[0].upper()}{words[1:]}"
         # A gap between numbers is evidence of clusters, and so may be several categories together.

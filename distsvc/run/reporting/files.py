@@ -320,7 +320,6 @@ def _title(job: Job) -> str:
 
 
 def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
-    """Return the numbers of missing values, for columns that have any."""
     name = OWN if OWN in counts.columns else PREVIOUS
     missing = np.zeros(len(names_of(features)), np.int64)
     missing[counts.places[name]] = counts.columns[name].counts[:, -1]
@@ -328,7 +327,6 @@ def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
 
 
 def _clusters(counts: Counts) -> list[ClusterRow]:
-    """Return the clusters with rows, the largest first."""
     rows_of = counts.sizes.sum(axis=1)
     return [
         ClusterRow(
@@ -421,7 +419,6 @@ def _text(value: str) -> str:
 
 
 def _csv(run: RunDirectory, name: str, counts: Counts) -> str:
-    """Return ids, labels, scores and outlier flags as CSV."""
     columns = [name, "label", "score", "outlier"]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")

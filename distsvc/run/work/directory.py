@@ -130,7 +130,6 @@ class RunDirectory:
             return self.work.has(_file(name))
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the sorted names of the results in a folder."""
         with self.reached(f"results/{folder}"):
             found = self.work.sizes(f"results/{folder}")
         names = (name.removeprefix("results/") for name in found)

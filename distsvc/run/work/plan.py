@@ -127,7 +127,8 @@ STORED_PLAN = TypeAdapter(Plan)
 
 def cut(job: Job, table: Table) -> list[Range]:
     """Return the partitions of a table; `DataError` if they are too many."""
-    # At least a block, or a 64th of the table: a file and a task would cost more than a few rows.
+    # A partition has at least the rows of a block or a 64th of the table, since it costs a task
+    # and a file.
     d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(LIMITS.partition_bytes // (8 * d), 1))
     rows = max(rows, min(choose_block_rows(d), table.n_rows // LIMITS.small_partitions))

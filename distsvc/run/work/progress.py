@@ -125,7 +125,6 @@ class Progress:
         self._shown.close()
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
-        """Log an event, with the traceback of an error."""
         if name == "note":
             self.notes.append(str(fields["because"]))
         if self.run is not None:
@@ -206,7 +205,6 @@ def mapped_memory_mb() -> float | None:
 
 
 def _status_mb(name: str) -> float | None:
-    """Return a size from Linux's status of this process."""
     try:
         status = Path("/proc/self/status").read_text()
         return int(status.split(f"{name}:")[1].split()[0]) * 1024 / 1e6

@@ -76,7 +76,6 @@ class Workers:
 
     @property
     def threads(self) -> int:
-        """Number of tasks at a time."""
         return sum(threads for threads, _ in self.each) or 1
 
 
@@ -136,7 +135,6 @@ def connect(
 
 
 def _check_room(workers: int) -> None:
-    """Raise `JobFileError` if the workers don't fit into the machine's memory."""
     from distributed.system import MEMORY_LIMIT
 
     most = max(int(MEMORY_LIMIT // WORKER_BYTES), 1)
@@ -255,7 +253,6 @@ def _tls_errors(address: str) -> Iterator[None]:
 
 
 def _tls_files() -> str:
-    """Return the configured TLS files, with missing ones marked."""
     import dask
 
     files = {key: str(dask.config.get(key, None) or "not set") for key in TLS_KEYS}
