@@ -146,7 +146,7 @@ class _Counting(Progress):
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
-    """Return all partitions if they have at most `rows` rows; else pieces with as many rows in all.
+    """Return all partitions, or if these have more than `rows` rows, pieces with as many in all.
 
     A piece is the beginning of a partition; there is a piece for each thread.
     """
@@ -261,14 +261,16 @@ def _memory(
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
         freed = min(_sum(before), 64 * MB)  # malloc returns larger arrays to the system
-        kept: Terms = {"freed memory that is kept": ARROW_BYTES + freed}
-        return Memory(_joined(process, plan, kept, _decoding(table, sizes.block_rows), largest), {})
-    driver = _joined(process, {"Dask": 32 * MB}, plan, _decoding(table, 1), max(steps, key=_sum))
-    task = _joined(_decoding(table, sizes.block_rows), max(tasks, key=_sum))
+        kept = {"freed memory that is kept": ARROW_BYTES + freed}
+        decoding = _decoding(table, sizes.block_rows)
+        return Memory(_stated(process | plan | kept | decoding | largest))
+    driver = process | {"Dask": 32 * MB} | plan | _decoding(table, 1) | max(steps, key=_sum)
+    task = _stated(_decoding(table, sizes.block_rows) | max(tasks, key=_sum))
     threads = max(threads for threads, _ in workers.each)
     if threads > 1:
         task = {f"{threads} times {name}": threads * size for name, size in task.items()}
-    return Memory(driver, _joined(process, {"freed memory that is kept": ARROW_BYTES}, task))
+    kept = {"freed memory that is kept": ARROW_BYTES}
+    return Memory(_stated(driver), _stated(process | kept | task))
 
 
 def process_terms() -> Terms:
@@ -289,8 +291,8 @@ def machine_bytes() -> int:
 
 def terms_text(terms: Terms) -> str:
     """Return the sum and its terms, the largest first: "0.5 GB: the sample 0.3 GB + ..."."""
-    parts = sorted(terms.items(), key=lambda term: -term[1])
-    return f"{_size(sum(terms.values()))}: " + " + ".join(f"{n} {_size(b)}" for n, b in parts)
+    parts = " + ".join(f"{name} {_size(size)}" for name, size in _largest_first(terms))
+    return f"{_size(_sum(terms))}: {parts}"
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
@@ -335,21 +337,19 @@ def _sum(terms: Terms) -> float:
     return float(sum(terms.values()))
 
 
-def _joined(*several: Terms) -> Terms:
-    """Return the terms of several sums as one sum, without terms below 0.1 MB."""
-    joined: Terms = {}
-    for terms in several:
-        joined |= terms
-    return {name: size for name, size in joined.items() if size >= 0.1 * MB}
+def _stated(terms: Terms) -> Terms:
+    """Return the terms of at least 0.1 MB."""
+    return {name: size for name, size in terms.items() if size >= 0.1 * MB}
+
+
+def _largest_first(terms: Terms) -> list[tuple[str, float]]:
+    return sorted(terms.items(), key=lambda term: -term[1])
 
 
 def memory_part(memory: Memory) -> ForecastPart:
     """Return the report's part on the memory, the largest terms first."""
     driver, worker = (
-        [
-            TermPart(name=name, mb=round(size / MB, 1))
-            for name, size in sorted(terms.items(), key=lambda term: -term[1])
-        ]
+        [TermPart(name=name, mb=round(size / MB, 1)) for name, size in _largest_first(terms)]
         for terms in (memory.driver, memory.worker)
     )
     return ForecastPart(driver=driver, worker=worker)

@@ -217,7 +217,7 @@ class Request:
         return cls(job, output, digest, alternative, columns, previous.continued())
 
     def is_published(self, overwrite: bool, fresh: bool) -> bool:
-        """Return True if this run is published and need not be repeated; else check the output."""
+        """Return True if this run is published and not repeated; else check that output is free."""
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
         # A previous run that was replaced may have the same model, but other labels.

@@ -100,7 +100,7 @@ class BoundaryModel(AlgorithmJob):
     def held(self, sizes: Sizes) -> Memory:
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
-        kernel = 0.0  # the kernel values for `C` are in a child process
+        kernel = 0.0  # the kernel values that decide `C` are in a child process
         vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
         if given.solver == "exact":
             kernel, vectors = 16.0 * min(n, EXACT_ROWS) ** 2, n

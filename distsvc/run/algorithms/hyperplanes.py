@@ -121,7 +121,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
 
 
 LEARN_TREES = Phase("learn", learn, sequential=True)
-"""Phase with a task for each tree, which has checkpoints."""
+"""Phase with a sequential task for each tree."""
 
 
 def tree_part(
@@ -219,7 +219,7 @@ def _node(tree: ClusterTree, node: int, parent: int | None) -> dict[str, Any]:
 
 
 def _heaviest(weights: np.ndarray) -> np.ndarray:
-    """Return the columns of the five largest weights of (d,) that are not 0."""
+    """Return the columns of the five largest weights (d,), without weights of 0."""
     heavy = np.argsort(-np.abs(weights), kind="stable")[:5]
     return heavy[weights[heavy] != 0.0]
 

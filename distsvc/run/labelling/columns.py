@@ -62,7 +62,7 @@ class OptionalColumns(Tally):
         self.begin()
 
     def begin(self) -> None:
-        """Set what `__init__` does not: empty counts, and values that all rows need."""
+        """Set the empty counts, and attributes that all blocks need."""
 
     def parts(
         self, rows: PilotRows, preparation: Preparation, contents: ClusterContents

@@ -178,7 +178,7 @@ class ClusterContents(Tally):
     width: int  # number b of columns that are not features
     share: float  # share of the rows in the sample
     seed: int
-    rows: dict[str, np.ndarray]  # by column, (k, L + 1) int64: rows by level; last: other values
+    rows: dict[str, np.ndarray]  # by column, (k, L + 1) int64: by level, the last for other values
     sample: np.ndarray  # (m, b): columns that are not features, in about 10,000 rows
     sample_labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # (m,)
 
@@ -248,7 +248,7 @@ def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
 
 
 def levels_of_features(
-    features: Sequence[Feature], preparation: Preparation, types: Sequence[str] = ()
+    features: Sequence[Feature], preparation: Preparation, types: Sequence[str]
 ) -> list[CountedLevels]:
     """Return the known levels of categories and flags, in no fixed order."""
     found = levels_of_columns(features)

@@ -87,7 +87,7 @@ def held_blocks(
 
 
 def held_rows(run: RunDirectory, ranges: Ranges | None = None, dtype: str = "float32") -> KeyedRows:
-    """Return keys (n,) and prepared rows (n, d) of the sample, or its part in ranges, by key."""
+    """Return keys (n,) and prepared rows (n, d), by key, of the sample or its part in `ranges`."""
     preparation, seed = Preparation.read(run), run.plan.seed
     keys = np.concatenate([keys[own] for keys, _, own in _in_ranges(run, ranges)])
     order = np.argsort(keys)

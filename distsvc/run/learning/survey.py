@@ -82,7 +82,7 @@ def survey_table(
 
 
 def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> tuple[Survey, ColumnEnds]:
-    """Read the table once; return its statistics and extreme values. `ranges` are the sample's."""
+    """Read the table once; return statistics and extremes. `ranges` are the sample's keys."""
     plan = steps.run.plan
     _write_keys(steps, phase, ranges, {"pilot": pilot_limit(plan)})
     sums, pilot, n_rows = ColumnSums.empty(plan.shift.copy()), Pilot(plan), 0
@@ -301,7 +301,7 @@ def rows_aside(run: RunDirectory) -> np.ndarray:
 def learned_blocks(
     run: RunDirectory, number: int, aside: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks of a partition and keys (n,) uint64, without rows `aside` (`rows_aside`)."""
+    """Yield a partition's blocks without the rows `aside` (m,), each with its keys (n,) uint64."""
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):
         if aside.size:

@@ -49,7 +49,7 @@ from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
 MIN_FREE_BINS = 10
-"""Minimum number of filled bins, beyond one in each column, from which tables can be equal."""
+"""Minimum number of filled bins, beyond one in each column, to state that tables are equal."""
 
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
@@ -451,7 +451,7 @@ def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[tuple[pa.Ta
 
 
 def _with_shared(file: Path) -> pa.Table:
-    """Return the ids of a bucket, each once, with a label, and ``shared``: by several rows."""
+    """Return each id of a bucket once, with a label and a flag: ``shared`` by several rows."""
     with pa.memory_map(str(file)) as source:
         table = pa.ipc.open_file(source).read_all()
     if len(table["id"].unique()) == len(table):

@@ -88,9 +88,9 @@ def columns_part(
 
 
 def level_of_gaps(raw: np.ndarray, place: int, counted: Sequence[CountedLevels]) -> str:
-    """Return a clause on a level that decides which values of column `place` are missing, or "".
+    """Return a clause on a level that decides which values of column `place` of `raw` are missing.
 
-    `raw` (m, d) are stored rows.
+    It is empty if there is no such level. `raw` (m, d) are stored rows.
     """
     absent = np.isnan(raw[:, place])
     if not MIN_COUNT <= absent.sum() <= len(absent) - MIN_COUNT:

@@ -198,7 +198,7 @@ class RunDirectory:
 
     @contextmanager
     def _whole(self, file: str, of: str | None = None) -> Iterator[Path]:
-        """Yield the local path of a file; if it is damaged, remove the result `of` (or its own)."""
+        """Yield the local path of a file; if it is damaged, remove its result (`of`, if given)."""
         where = f"{self.address}/{file}"
         with self.reached(file):
             path = self.work.local(file)

@@ -415,7 +415,7 @@ def sources_digest() -> str:
 
 
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
-    """Raise `JobFileError` if a worker's `versions` differ, or are unknown to its package."""
+    """Raise `JobFileError` if a worker's `versions` differ, or its package lacks that function."""
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
     if isinstance(theirs, Exception):
