@@ -189,10 +189,9 @@ def test_default_checks_of_a_job_with_a_previous_run():
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
         "max_ids_moved": "failed", "max_drift": "failed", "same_units": "passed",
     }  # fmt: skip
-    for name in "max_drift", "max_outlier_share", "max_ids_moved":
-        hint = f"; this check is on by default, [checks] {name} = false turns it off"
-        assert parts[name].words.endswith(hint)
-    assert "by default" not in parts["max_rows_moved"].words
+    hint = "; this check is on by default, [checks] {} = false turns it off"
+    hinted = {name for name, part in parts.items() if part.words.endswith(hint.format(name))}
+    assert hinted == {name for name, part in parts.items() if part.state != "passed"}
     own = ChecksConfig.model_validate({"max_drift": False, "max_outlier_share": 0.55})
     parts = {part.name: part for part in run_checks(own, found, guarded=True)}
     assert "max_drift" not in parts
