@@ -130,7 +130,10 @@ def _published(distsvc: Any, content: dict, out: str, about: dict) -> list[dict[
             if inner.endswith(".json"):
                 body = _steady(json.loads(body.replace(run_id.encode(), b"RUN")), places)
             kept.append(about | {"file": inner, "sha256": hashlib.sha256(body).hexdigest()[:16]})
-    body = _steady(json.loads(json.dumps(manifest).replace(run_id, "RUN")), places)
+    text = json.dumps(manifest).replace(run_id, "RUN")
+    if manifest.get("previous"):
+        text = text.replace(manifest["previous"]["run_id"], "PREVIOUS")
+    body = _steady(json.loads(text), places)
     kept.append(about | {"file": "manifest", "sha256": hashlib.sha256(body).hexdigest()[:16]})
     kept.append(about | {"file": "columns", "sha256": _digest(run.labels())})
     return kept
