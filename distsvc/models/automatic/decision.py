@@ -15,8 +15,6 @@ that neither was fitted to. The test is Vuong's (1989) of models that are not ne
 correction for the numbers of parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial

@@ -8,8 +8,6 @@ A run that continues another prefers that run's clusters. They are replaced only
 is clearly better, since answers that are nearly as good would otherwise alternate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any

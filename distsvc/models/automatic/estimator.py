@@ -1,7 +1,5 @@
 """Clustering that chooses among views of a table."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 

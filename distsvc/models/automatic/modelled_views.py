@@ -1,10 +1,8 @@
 """Choice among views of a table whose columns are modelled: a mixture and a graph."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -52,7 +50,7 @@ class ModelledRows:
     cells: NumberCells | None = None  # None if no number is rounded
 
     @classmethod
-    def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
+    def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> Self:
         drawn, labelled, layout = columns.prepared(X, rows), columns.prepared(X), columns.layout
         mixed, draws = layout.mixed(drawn), drawn[:, layout.numbers]
         middles = np.where(np.isnan(mixed.X), 0.0, labelled[:, layout.numbers])

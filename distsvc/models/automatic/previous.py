@@ -1,7 +1,5 @@
 """The previous run's answer, which the default algorithm continues."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules of modelled columns, and conversion of rules of latent variables to prepared columns."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -120,7 +118,7 @@ class MixtureRule(DensityFloors, Scored, Rule):
         origin: np.ndarray,
         cluster: np.ndarray,
         scored: dict[str, Any],
-    ) -> MixtureRule:
+    ) -> Self:
         """Return the rule of a mixture with the clusters (K,) of its components.
 
         `origin` (D,) is subtracted from the means, since prepared rows are relative to it. `scored`
@@ -128,7 +126,7 @@ class MixtureRule(DensityFloors, Scored, Rule):
         """
         fields = _of_mixture(mixture, layout, origin)
         rule = cls(**fields, cluster=cluster.astype(np.int32), **scored)
-        return cast(MixtureRule, of_latent(rule, layout))
+        return cast(Self, of_latent(rule, layout))
 
     @property
     def n_clusters(self) -> int:
@@ -160,7 +158,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
     @classmethod
     def of_clusters(
         cls, rule: LandmarkRule, mixture: NormalMixture, layout: PreparedLayout, origin: np.ndarray
-    ) -> FlooredLandmarkRule:
+    ) -> Self:
         """Return the rule with a mixture whose components are its clusters."""
         return cls(**rule.field_values(), **_of_mixture(mixture, layout, origin))
 

@@ -6,8 +6,6 @@ number of clusters is given, k-means is a third view, and the highest `merit_of`
 clusters of even sizes that separate few near rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -292,7 +290,7 @@ class StoredViews(Views):
     def _columns_labels(self, found: LevelSets) -> np.ndarray:
         """Return the column view's labels of the pilot rows, or of the graph's rows if fewer."""
         rows = found.pilot[: len(self.graph.point_of)] if self.has_graph else found.pilot
-        return found.voter.labels(found.rows(rows))
+        return found.labels(rows)
 
 
 def best_k_means(

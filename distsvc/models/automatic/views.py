@@ -1,7 +1,5 @@
 """Base class of the choice among views of a table, and the answer of a choice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -10,8 +10,6 @@ steps; the source uses one number. The walk sometimes restarts at a random row, 
 graphs have coordinates, too.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import numpy as np

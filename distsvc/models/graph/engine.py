@@ -8,8 +8,6 @@
 | label other rows by landmarks | `GraphEngine.rule` |
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -152,7 +150,7 @@ class GraphEngine:
         return self._numbered(found)[1]
 
     def _numbered(self, found: LevelSets) -> tuple[np.ndarray, np.ndarray]:
-        labels = found.voter.labels(found.rows(self.seen))
+        labels = found.labels(self.seen)
         sizes = np.bincount(labels[self.point_of], minlength=found.answer.n_clusters)
         number = ranks_by_size(sizes)
         number[sizes == 0] = -1

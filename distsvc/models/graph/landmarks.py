@@ -1,11 +1,9 @@
 """Rule that gives a row the cluster of its nearest landmark."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import eigh
@@ -55,7 +53,7 @@ class LandmarkRule(Scored, Rule):
         points: np.ndarray,
         labels: np.ndarray,
         scored: dict[str, Any],
-    ) -> LandmarkRule:
+    ) -> Self:
         """Return the rule of landmarks (m, a) on axes (a, d) with their clusters (m,) int32.
 
         Points (n, a) with labels (n,) determine the plane; `scored` are the fields of `Scored`.

@@ -20,8 +20,6 @@ Departures from it: clusters are matched one to one, overlaps are Jaccard indice
 age.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType

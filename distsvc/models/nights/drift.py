@@ -5,10 +5,9 @@ its pilot. Counts are exact over all rows and merge in any order. Rows of anothe
 between the same edges, and the population stability index compares both counts.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class ColumnCounts:
     counts: np.ndarray
 
     @classmethod
-    def empty(cls, edges: np.ndarray) -> ColumnCounts:
+    def empty(cls, edges: np.ndarray) -> Self:
         return cls(edges, np.zeros((len(edges), DRIFT_BINS + 1), np.int64))
 
     def add(self, X: np.ndarray) -> None:

@@ -1,7 +1,5 @@
 """The choice of the engine that fits a table."""
 
-from __future__ import annotations
-
 from distsvc.job.parameters import Given, check_parameters, check_streams, is_several
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
@@ -11,7 +9,7 @@ EitherEngine = LevelTreeEngine | BoundaryEngine
 
 
 def engine_for(parameters: Given, seed: int) -> EitherEngine:
-    """Return the engine for the parameters of `SupportVectorClustering`, by name.
+    """Return the engine for `parameters` of `SupportVectorClustering`.
 
     ``labelling="auto"`` is the level tree if a number of clusters or a list of gammas is given, or
     if gamma is "auto" and the solver ``bsgd``.

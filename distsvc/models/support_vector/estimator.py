@@ -1,18 +1,4 @@
-"""Support vector clustering: the domain of novelty and its components, or the tree of level sets.
-
-| Pham, Le and Dang (2017), Pham, Le, Le and Tran (2016) | here |
-|---|---|
-| J(w), eq. (1); gamma, C | `SupportVectorClustering.gamma`, ``C`` or ``nu`` |
-| Algorithms 1 and 2; B; k | ``solver``, ``budget``, ``maintenance``, ``projection_size`` |
-| theta, the stopping threshold | ``theta`` with ``stopping="step-norm"`` |
-| eps of B_eps; m sample points | ``epsilon``, ``segment_samples`` |
-| alpha_i and x_i in f | ``dual_coef_``, ``support_vectors_`` |
-| E | ``equilibria_`` |
-
-One of two engines (`engines.engine_for`) does the work, here and in the distributed job.
-"""
-
-from __future__ import annotations
+"""Support vector clustering: one of two engines (`engine_for`) does the work."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -50,48 +36,40 @@ from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.engines import EitherEngine, engine_for, engine_for_blocks
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
-FIT_ATTRIBUTES = (
-    "seconds_", "tree_", "agreement_", "candidates_", "epsilon_", "n_boundary_",
-)  # fmt: skip
-"""Attributes that not every fit sets."""
-
 
 @dataclass(eq=False, repr=False)
 class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimator):
     """Clusters of any shape: the connected parts of the regions where rows are dense.
 
     By default no parameter is needed. One-class support vector machines are trained with several
-    widths and subspaces. Each yields a tree of all level sets, and the cuts of these trees vote on
-    the clusters. Try the first four parameters first. Features should be on comparable scales.
+    kernel widths, in several subspaces. Each yields a tree of all level sets, and the cuts of these
+    trees vote on the clusters. Features should be on comparable scales.
 
-    With a number for `gamma` it is the papers' method. A large-margin one-class SVM with a Gaussian
-    kernel is trained by stochastic gradient descent on a budget of support vectors. Rows near its
-    boundary climb to equilibrium points, and equilibria joined by a segment inside the region are
-    one cluster. Every row takes the label of its nearest boundary row. Rows with f(x) < 0 are
-    outliers. ``SupportVectorClustering(gamma, nu=nu, solver="exact", labelling="complete-graph")``
-    is SVC (Ben-Hur et al. 2001), and with ``labelling="balls"`` it is FSVC (Jung, Lee and Lee
-    2010).
+    With a number for `gamma`, the method is that of the papers. A large-margin one-class SVM with a
+    Gaussian kernel is trained by stochastic gradient descent on a budget of support vectors. Rows
+    near its boundary climb to equilibrium points. Equilibria joined by a segment inside the domain
+    are one cluster, and every row takes the label of its nearest boundary row. Rows with f(x) < 0
+    are outliers. With ``solver="exact", labelling="complete-graph"`` and `nu` it is SVC (Ben-Hur et
+    al. 2001), with ``labelling="balls"`` FSVC (Jung, Lee and Lee 2010).
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters wanted; None to determine their number. With a number, the vote is among the
-        models' cuts into that many. If all trees have fewer branches, there are fewer clusters and
-        a warning. Only with the level tree.
+        Clusters wanted; None to determine their number. If no tree has so many branches, there are
+        fewer clusters, and a warning. Only with the level tree.
     nu : float in (0, 1] or None, default=None
-        Share of rows outside. With the level tree it shifts the scores and changes no cluster; None
-        leaves about four in a thousand rows of a normal cluster outside (`NeighbourScore`). With a
-        number for `gamma`, a share nu of up to 10,000 rows has f < 0, and C is 1 / (nu rho*), with
-        rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows. nu is then 0.1
-        if C is None too.
+        Share of rows outside. With the level tree, it shifts the scores and changes no cluster;
+        None leaves about 0.4 % of the rows of a normal cluster outside. With a number for `gamma`,
+        the share nu of up to 10,000 rows has f < 0, and C is 1 / (nu rho*). rho* is the offset of
+        the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows. If `C` is None, too, nu
+        is 0.1.
     effort : {"fast", "default", "thorough"}, default="default"
-        Number of models that vote: 3, 10 or 20 up to 3 features; in more features 2, 3 or 10 in
-        each of up to 4 or 8 subspaces.
+        Number of models that vote. Up to 3 features, it is 3, 10 or 20. With more features, each
+        subspace has 2, 3 or 10 models, and there are up to 4 ("fast") or 8 subspaces.
     granularity : {"coarse", "default", "fine"}, default="default"
-        Depth of valley that divides two clusters. The significance z of a split grows with the
-        number of rows. z is scaled to at most 3,000 rows (coarse), 30,000 (default), or not at all
-        (fine). Fewer rows give coarser clusters. (Splits are tested on all rows up to 100,000. In
-        larger tables each model has its own sample of 100,000 rows for this test.)
+        Depth of valley that divides two clusters. Splits are tested on up to 100,000 rows, and
+        their significance z grows with the number of rows. So z is scaled to at most 3,000 rows
+        (coarse) or 30,000 (default), or not scaled (fine). Fewer rows give coarser clusters.
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
@@ -100,99 +78,92 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     Other Parameters
     ----------------
     gamma : float, list of float or "auto", default="auto"
-        Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. With a list, each
-        value has a level tree, and these vote. "auto" trains as many models as `effort` sets
-        (`make_ensemble`). With ``labelling="equilibria"`` it is a single estimate,
-        `automatic_gamma`.
+        Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. Each value of a
+        list has a level tree, and these vote. "auto" trains as many models as `effort` sets, or one
+        with ``labelling="equilibria"``.
     C : float or None, default=None
-        The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), in the
-        convention of Pham, Le and Dang (2017). Pham, Le, Le and Tran (2016) have the sum of hinges:
-        C is N times theirs. Not with `nu`. The level tree's default is 2.
+        The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), instead of
+        `nu`. Pham, Le, Le and Tran (2016) do not divide by N: C is N times theirs. The level tree's
+        default is 2.
     solver : {"bsgd", "sgd", "exact"}, default="bsgd"
-        Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or the optimum. The optimum is
-        scikit-learn's OneClassSVM with `nu`, which is the same problem. With `C` it is coordinate
-        ascent on the dual, for at most 10,000 rows.
+        "bsgd" is Algorithm 2, with a budget, and "sgd" Algorithm 1, without (SGD-LMOC). "exact"
+        computes the optimum: with `nu` by scikit-learn's OneClassSVM, with `C` by coordinate ascent
+        on the dual, for at most 10,000 rows.
     budget : int or None, default=None
-        Maximum number of support vectors of ``bsgd``. None: 200 for each model of the level tree,
-        100 with equilibria.
+        Maximum number of support vectors with "bsgd". None is 200 for each model of the level tree,
+        and 100 with equilibria.
     maintenance : {"merge", "project-nearest", "project-random", "removal"}, default="merge"
-        The step when the budget is exceeded. Merging is not in the papers; in our measurements it
-        comes closest to the optimum. Projections are onto the cone, so weights stay non-negative.
+        The step when the budget is exceeded. Merging is not in the papers; it comes closest to the
+        optimum. Projections are onto the cone, so weights stay non-negative.
     projection_size : int, default=5
-        Vectors onto which a removed one is projected (k in section 3.3.2).
+        Number of vectors onto which a removed vector is projected (k in section 3.3.2).
     stopping : {"held-out", "step-norm"}, default="held-out"
         "held-out": J is measured every 10,000 steps on 2048 rows, which are not trained on if there
         are 40,960 rows or more. Training ends when the best of the last three values does not
         improve on the earlier best by a relative `tol`. "step-norm" is the papers' rule, ||w_{t+1}
-        - w_t|| <= theta. It says little about convergence: whatever the data, it ends after at most
-        1.41 C / theta steps.
+        - w_t|| <= theta, which holds after at most 1.41 C / theta steps with any data.
     tol : float, default=0.001
-        Threshold of the rule "held-out". The level tree's models do all their steps.
+        Threshold of the rule "held-out". Models of the level tree do all their steps.
     theta : float, default=0.01
         Threshold of the rule "step-norm".
     max_iter : int, default=200000
-        Maximum number of steps of descent, of sweeps of ``exact`` with `C`, and of rows used. The
-        level tree's models do 5 steps a row, at least 4,000 and at most 20,000.
+        Maximum number of steps of descent, of sweeps of "exact" with `C`, and of rows that are
+        used. Models of the level tree do 5 steps a row, at least 4,000 and at most 20,000.
     iterate : {"last", "average", "random"}, default="last"
         The iterate that is used. "average" is the mean of all iterates from the second epoch on
-        (Theorem 7 of 2017), only with ``sgd``. "random" is the iterate after a random number of
-        steps, uniform in 1 to T (Theorem 3 of 2016); it needs a second run.
+        (Theorem 7 of 2017), only with "sgd". "random" is the iterate of a second run after a random
+        number of steps, uniform in 1 to T (Theorem 3 of 2016).
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}, default="auto"
         "equilibria" is Algorithm 3 of Pham, Le and Dang (2017). "level-tree" cuts the tree of the
         level sets of f at its significant splits; Algorithm 3 is its cut at level 0. "auto" is the
-        level tree unless gamma is a number or the solver is not ``bsgd``. The other two are for
-        tables in memory, and were proposed for the solver ``exact`` with `nu`. "complete-graph"
-        joins any two rows inside whose segment is inside (at most 100,000 rows); rows outside take
-        the label of the nearest row inside. With "balls" only the centres of balls climb and merge
-        on their way, and rows take the label of the nearest centre.
+        level tree unless gamma is a number or the solver is not "bsgd".
+
+        "complete-graph" and "balls" are for tables in memory, and for the solver "exact" with `nu`.
+        "complete-graph" joins any two rows inside whose segment is inside (at most 100,000 rows);
+        rows outside take the label of the nearest row inside. With "balls", only the centres of
+        balls climb, and merge on their way; rows take the label of the nearest centre.
     assignment : {"vote", "nearest"}, default="vote"
         With the level tree, a row's cluster has the largest weighted kernel sum ("vote"), or the
         row's nearest support vector ("nearest").
     bridging : bool, default=True
         Also test segments between support vectors inside the domain. Equilibria are then joined
-        along the data, not only along straight lines. The papers do not (False), which splits
-        curved clusters. Only with ``labelling="equilibria"``.
+        along the data, not only along straight lines. The papers have False, which splits curved
+        clusters. Only with ``labelling="equilibria"``.
     epsilon : float, default=0.1
         Half-width of the extended boundary B_eps, in units of f. Unless ``variant="published"``, it
-        is widened, with a warning, until it contains 50 of up to 10,000 rows.
+        is widened, with a warning, until B_eps contains 50 of up to 10,000 rows.
     segment_samples : int, default=20
-        Points tested on the segment between two equilibria, or two rows of the complete graph.
-        With "balls" they are 9, as in FSVC.
+        Number of points tested on the segment between two equilibria, or two rows of the complete
+        graph. With "balls" it is 9, as in FSVC.
     boundary_size : int, default=2048
-        Maximum number of boundary rows, a sample described in
-        `distsvc.models.support_vector.boundary.labelling.Boundary`.
+        Maximum number of boundary rows; of more rows, a sample is used.
     ball_radius : float, default=0.3
-        With "balls": radius of a ball, in units of X. The larger, the fewer points climb.
+        With "balls": radius of a ball, in units of X. Fewer points climb if it is larger.
     merge_radius : float, default=0.1
-        With "balls": distance, in units of X, below which climbing points merge, and so the minimum
-        distance of equilibria. Pham, Le and Dang (2017) try 0.1 to 1 for both radii.
+        With "balls": distance, in units of X, below which climbing points merge.
     noise : bool, default=False
-        Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`, as
-        HDBSCAN does. Values down to -1e-5, which is rounding, are not outside.
+        Label rows outside as -1 in `labels_`, `predict` and `cut`, as HDBSCAN does: rows with a
+        `decision_function` below -1e-5, so that rounding does not count.
     variant : {"default", "published"}, default="default"
-        "published" is Algorithms 1 to 3 of the papers as printed; `published` gives the other
-        settings, too. It needs a number for `gamma`, and `C`. Rows are drawn with replacement and
-        identified by their numbers. The newest vector may be removed. Projections are on the span,
-        so weights can be negative. The level of f is 1. `epsilon` is not widened; an empty boundary
-        is an error. Boundary rows that climb to f < 0 form clusters. Equilibria on saddles are not
-        pushed off. The average starts with the first iterate.
+        "published" runs Algorithms 1 to 3 of the papers as printed; the page "Departures from the
+        papers" lists all differences. It needs `C`, and a number for `gamma`. The constructor
+        `published` gives the papers' settings, too.
     n_jobs : int or None, default=None
-        Threads for the models of the level tree, for climbs and segments, and for blocks of rows to
-        label or score. None is 1 unless `joblib.parallel_config` sets another number, -1 all
+        Number of threads. None is 1 unless `joblib.parallel_config` sets another number, -1 is all
         processors. The number changes no byte of an answer.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row; outliers have one too unless `noise`. 0 is the largest cluster, as
-        counted on up to 10,000 rows.
+        Cluster of every row, also of outliers unless `noise`. 0 is the largest cluster on up to
+        10,000 rows.
     probabilities_ : ndarray of shape (n,), float32
-        Entry of `predict_proba` for the label of every row, 0 to 1; 0 for rows that `noise` labels
-        -1.
+        Entry of `predict_proba` for every row's label, 0 to 1; 0 for rows that `noise` labels -1.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus `decision_function` of every row: above 0 outside.
     n_clusters_ : int
-        Clusters that have rows; all clusters for lazy rows, and after `partial_fit`.
+        Number of clusters that have rows. For lazy rows, and after `partial_fit`, number of all
+        clusters.
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
         Weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With the
@@ -200,52 +171,53 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
-        Values used; with several models the winner's.
+        Values that were used; with several models, those of the winner.
     tree_ : LevelTree of distsvc.models.support_vector.level_tree.tree
-        The winner's tree: births, deaths, masses, z, depths of its branches (level tree only).
+        The winner's tree, with births, deaths, masses, z and depths of its branches (level tree
+        only).
     agreement_ : float
-        Estimated probability that another sample of the table gives the same answer (adjusted Rand
-        index above 0.8), calibrated on halves of labelled sets. With `n_clusters`, the share of the
-        models that propose the same answer. Level tree only.
+        Estimated probability that another sample of the table has the same answer (adjusted Rand
+        index above 0.8). With `n_clusters`, the share of the models that propose the same answer.
+        Level tree only.
     candidates_ : list of dict
-        The best proposal for each number of clusters (level tree only): ``n_clusters``,
-        ``standing`` relative to the winner's, ``votes`` relative to the maximum, ``separated``
-        (share of near pairs of rows that are in two clusters, relative to all pairs), ``support``,
-        ``z`` of the weakest split, ``winner``.
+        The best proposal for each number of clusters (level tree only). ``standing`` is its score,
+        relative to the winner's; ``votes`` are relative to the maximum. ``separated`` is the share
+        of near pairs of rows that are in two clusters, relative to all pairs. ``support`` is the
+        share of the models with a similar proposal, and ``z`` is of the weakest split.
     equilibria_ : ndarray of shape (M, d), float32
-        Ends of the climbs. With "complete-graph", where nothing climbs, the distinct rows inside.
+        Ends of the climbs; with "complete-graph", the distinct rows inside.
     equilibrium_labels_ : ndarray of shape (M,), int32
-        Their clusters; -1 outside the domain of novelty.
+        Clusters of the equilibria; -1 outside the domain of novelty.
     epsilon_ : float
-        Half-width of the boundary used (only with ``labelling="equilibria"``).
+        Half-width of the boundary that was used (only with ``labelling="equilibria"``).
     n_boundary_ : int
-        Rows of the table with ``|f| <= epsilon_``.
+        Number of rows of the table with ``|f| <= epsilon_``.
     n_iter_ : int
-        Steps done; with ``exact`` sweeps, or LIBSVM's iterations.
+        Number of steps; with "exact" it is sweeps, or LIBSVM's iterations.
     seconds_ : dict of str to float
-        Wall-clock time of `fit`: ``"training"``, phase one with the choice of gamma and C (and the
-        level trees), and ``"clustering"``, phase two and the labels.
+        Wall-clock time of `fit`. ``"training"`` includes the choice of gamma and C and the level
+        trees, ``"clustering"`` the labels.
     notes_ : list of str
-        Doubts about the answer, cases that the papers leave undefined, and a widened boundary; also
-        issued as warnings by `fit`.
+        Doubts about the answer, and cases that the papers leave undefined; also issued as warnings
+        by `fit`.
 
     Notes
     -----
-    Rows are centred and converted to float32. The result depends on the order of rows only through
-    the random order that follows from their positions and `random_state`. Sampling is without
-    replacement within an epoch; the papers sample with replacement. The page "Departures from the
-    papers" lists all departures and how to switch each off.
+    Rows are centred and converted to float32. Rows are used in a random order that follows from
+    their positions and `random_state`. The page "Departures from the papers" lists all departures
+    and how to switch each off.
 
     `published` has the settings of Pham, Le and Dang (2017), section 5.2: Algorithm 2 with removal
-    and a budget of 50, theta = 0.01, k = 5, and Algorithm 3 with m = 20, all as printed
-    (`variant`). The paper names no epsilon; 0.01 is from Pham, Le, Le and Tran (2016). It has no
-    default for `gamma` and `C`. ``maintenance="project-nearest"`` is BSGD-PNN,
-    ``"project-random"`` BSGD-PRN, and ``solver="sgd"`` SGD-LMOC.
+    and a budget of 50, theta = 0.01, k = 5, and Algorithm 3 with m = 20, all as printed. The paper
+    names no epsilon; 0.01 is from Pham, Le, Le and Tran (2016). `gamma` and `C` have no default.
+    ``maintenance="project-nearest"`` is BSGD-PNN, ``"project-random"`` BSGD-PRN, and
+    ``solver="sgd"`` SGD-LMOC.
 
-    `partial_fit` does one step of phase one for each row of a block, in their order. It needs the
-    solver ``bsgd`` or ``sgd``, and no level tree. The first block determines the centre, gamma and
-    C, so it should have some hundred rows. `predict` labels with a boundary drawn from the rows of
-    all blocks. `decision_function` is f, or the level tree's score. `score_samples` is higher by 1:
+    `partial_fit` does one step of phase one for each row of a block, in order. It needs the solver
+    "bsgd" or "sgd", and no level tree. The first block determines the centre, gamma and C, so it
+    should have some hundred rows. `predict` uses a boundary drawn from the rows of all blocks.
+
+    `decision_function` is f, or the level tree's score. `score_samples` is higher by 1: it is
     w.phi(x) >= 0, except with the level tree.
 
     See Also
@@ -382,7 +354,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     ) -> LazyValues:
         """Return the labels of another cut of the level tree, without training again.
 
-        Give one of `n_clusters`, `level` and `significance`.
+        Give exactly one of `n_clusters`, `level` and `significance`.
 
         Parameters
         ----------
@@ -394,18 +366,18 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             The clusters are the components of the winner's level set f(x) >= level. Level 0 is the
             papers' answer.
         significance : float or None, default=None
-            The clusters are those of all splits of the winner with at least this z.
+            The clusters result from all splits of the winner with at least this z.
 
         Returns
         -------
         labels : ndarray of shape (n,), int32
-            As lazy as X is.
+            Labels, computed lazily if X is lazy.
 
         Raises
         ------
         ValueError
-            Not exactly one of the three is given, or X is not given and the rows of `fit` were read
-            block by block.
+            If not exactly one of the three is given, or if X is not given and the rows of `fit`
+            were read block by block.
 
         Examples
         --------
@@ -431,7 +403,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
 
     def _begin(self, engine: EitherEngine) -> None:
         self._forget_rows()
-        for name in FIT_ATTRIBUTES:
+        # Attributes that not every fit sets:
+        for name in ("seconds_", "tree_", "agreement_", "candidates_", "epsilon_", "n_boundary_"):
             self.__dict__.pop(name, None)
         self._engine, self.notes_ = engine, engine.notes
 

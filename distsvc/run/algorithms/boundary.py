@@ -90,7 +90,7 @@ class BoundaryModel(AlgorithmJob):
             lambda epoch, first: sample_blocks(run, ranges, engine.seed, epoch, first), checkpoint
         )
         facts, arrays = engine.trained()
-        return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
+        return Result(facts, arrays, rows=engine.n_iter)
 
     def work(self, n_rows: int) -> dict[str, float]:
         # Steps of the descent, or squared rows of the exact solver.

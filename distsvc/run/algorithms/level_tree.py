@@ -259,7 +259,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
     listed = order[: max(PAGE_LIMITS.branches, int(kept.sum()))]
     listed = listed[np.argsort(-tree.births[listed], kind="stable")]
     listed = listed[np.argsort(tree.parents[listed] >= 0, kind="stable")]
-    rows = found.rows(found.pilot)
+    rows = tree.seen(found.pilot)
     nearest = Nearest(np.ascontiguousarray(tree.S.T))(rows)
     heights = DecisionFunction(tree.S, tree.a, tree.gamma).sums(rows).astype(np.float64)
     top = float(max(tree.heights.max(), tree.births.max()))

@@ -93,7 +93,7 @@ def test_clusters_are_numbered_by_rows_not_by_points(learned):
     """Equal rows are one point, so a cluster of few points can have many rows."""
     engine = learned[2]
     found = engine.tree.levels
-    own = found.voter.labels(found.rows(engine.seen))
+    own = found.labels(engine.seen)
     smallest = np.argmin(np.bincount(own))
     again = GraphEngine(engine.parameters, 0)
     again.tree, again.points, again.coordinates = engine.tree, engine.points, engine.coordinates
@@ -107,7 +107,7 @@ def test_clusters_are_numbered_by_rows_not_by_points(learned):
 def test_a_cluster_without_rows_has_no_number(learned):
     engine = learned[2]
     found = engine.tree.levels
-    own = found.voter.labels(found.rows(engine.seen))
+    own = found.labels(engine.seen)
     again = GraphEngine(engine.parameters, 0)
     again.tree, again.points, again.coordinates = engine.tree, engine.points, engine.coordinates
     again.point_of = np.flatnonzero(own != 2)

@@ -1,10 +1,9 @@
 """Base class of the two engines of support vector clustering."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 
@@ -17,12 +16,12 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
 Parts = Iterable[tuple[np.ndarray, np.ndarray]]
-"""Rows (m, q) float32 as `seen` returns them, with keys (m,) uint64, of parts of a table."""
+"""Parts of a table: rows (m, q) float32 from `SupportVectorEngine.seen`, and keys (m,) uint64."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of `SupportVectorClustering` that affect a fit, with the same meanings."""
+    """Parameters of `SupportVectorClustering` that affect a fit."""
 
     gamma: float | Sequence[float] | str
     nu: float | None
@@ -50,7 +49,7 @@ class Parameters:
     variant: str
 
     @classmethod
-    def of(cls, given: Given) -> Parameters:
+    def of(cls, given: Given) -> Self:
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     @property
@@ -60,24 +59,22 @@ class Parameters:
 
 
 class SupportVectorEngine(ABC):
-    """Engine of a fit: the pilot sets the scale, a stream of rows trains, a rule labels.
+    """Base of both engines: learns from rows, and makes a rule that labels rows.
 
-    An estimator calls `learn` and `find_clusters`, which take rows as `seen` returns them. A job
-    calls their steps one by one.
-
-    `seed` decides the rows' random keys and all other random choices. `notes` are remarks on cases
-    that the papers leave undefined.
+    An estimator calls `learn` and `find_clusters`; a job calls their steps one by one. `seed`
+    decides the rows' random keys and all other random choices. `notes` are remarks on cases that
+    the papers leave undefined.
     """
 
     centre: np.ndarray  # (d,) float64, the mean of the pilot
     pilot: np.ndarray  # (m, d) float32, centred
-    gamma: float  # the values used of gamma and C
+    gamma: float  # value that is used, as is C
     C: float
     n_iter: int  # steps done
-    decision: DecisionFunction  # f, after training
+    decision: DecisionFunction  # f, once trained
     equilibria: np.ndarray  # (M, d) float32, centred
     equilibrium_labels: np.ndarray  # (M,) int32: clusters, -1 outside the domain of novelty
-    rule: Rule  # of centred rows, after clusters are found
+    rule: Rule  # labels centred rows; set when clusters are found
 
     n_jobs: int | None = 1  # threads; the number changes no answer
 
@@ -86,7 +83,7 @@ class SupportVectorEngine(ABC):
         self.notes: list[str] = []
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set centre and pilot from rows (m, d), in key order, of a table of `n_rows`."""
+        """Set centre and pilot from pilot rows (m, d), in key order, of a table of `n_rows`."""
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
         check_finite(self.pilot)
@@ -122,7 +119,7 @@ class SupportVectorEngine(ABC):
         """Return the key ranges of the blocks of an epoch over a table of `n_rows`."""
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows that `learn` needs: at least `key_ranges`."""
+        """Return the key ranges of the rows that `learn` needs; they include `key_ranges`."""
         return self.key_ranges(n_rows)
 
     @abstractmethod
@@ -131,15 +128,15 @@ class SupportVectorEngine(ABC):
 
     @abstractmethod
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return the coordinates (n, q) float32 of rows X (n, d) that the other methods take."""
+        """Return rows X (n, d) as `learn` and `find_clusters` take them, (n, q) float32."""
 
     @abstractmethod
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        """Train on a sample of a table of `n_rows`.
+        """Train on a sample of a table of `n_rows`: all its rows in `sample_ranges`.
 
-        The rows (m, q), with ascending keys (m,) uint64, must include all rows in `sample_ranges`.
+        The rows (m, q) are sorted by their keys (m,) uint64.
         """
 
     @abstractmethod
     def find_clusters(self, parts: Parts) -> None:
-        """Find the clusters of a table, whose rows are `parts`."""
+        """Find the clusters of the table whose rows are `parts`."""

@@ -12,12 +12,10 @@ Phase two has four steps with any labelling:
 | step | "equilibria" | "complete-graph" | "balls" |
 |---|---|---|---|
 | points that label the rows | boundary rows | rows inside | centres of balls |
-| their ends | after a climb | the points themselves | after a climb with merging |
+| ends of these points | after a climb | the points themselves | after a climb with merging |
 | vertices that are tested in pairs | equilibria, vectors inside | rows inside | equilibria |
 | clusters | components | components | components |
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
@@ -44,23 +42,23 @@ FEW_VECTORS = 100
 """Default budget of support vectors."""
 
 WIDENED = "epsilon was widened"
-"""Start of the note on a wider epsilon, of which a stream stores only the last."""
+"""Start of the note on a widened epsilon; a stream keeps only the last such note."""
 
 
 class BoundaryEngine(SupportVectorEngine):
-    """Clusters are the connected parts of {x : f(x) >= 0}, f trained once."""
+    """Finds the connected parts of {x : f(x) >= 0}, with f trained once."""
 
     nu: float  # share of rows outside; not used if C sets the level
-    descent: StochasticGradient  # phase one, except with the solver "exact"
+    descent: StochasticGradient  # phase one; unset with solver "exact", or as published
     epsilon: float  # half-width of the extended boundary, possibly widened
-    boundary: Boundary  # set before the equilibria, for `fitted_facts`
-    points: np.ndarray  # (m, d) float32, centred: they label all rows
-    vertices: np.ndarray  # (v, d) float32: equilibria, then support vectors with `bridging`
+    boundary: Boundary  # rows near f = 0; unset for labellings in memory
+    points: np.ndarray  # (m, d) float32, centred: rows take the label of the nearest point
+    vertices: np.ndarray  # (v, d) float32: equilibria, and support vectors inside if `bridging`
     rule: BoundaryRule
     pending = False  # whether rows were fed since clusters were found
     most_rows: int | None = None  # maximum number of rows of the exact solver, in a job
     _stream: Reservoir | None = None
-    _end_of: np.ndarray
+    _end_of: np.ndarray  # (m,) int: index of each point's equilibrium
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Set the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
@@ -107,13 +105,10 @@ class BoundaryEngine(SupportVectorEngine):
         """
         given = self.parameters
         if given.solver != "exact" and given.is_published:
-            X = np.concatenate(list(blocks(0, 0)))
-            model = self.gamma, self.C, self.budget
+            X, model = np.concatenate(list(blocks(0, 0))), (self.gamma, self.C, self.budget)
             how = given.maintenance, given.projection_size, self.seed
-            S, a, self.n_iter = printed.descend(
-                lambda: printed.PrintedDescent(X, *model, *how),
-                given.theta, given.max_iter, given.iterate,
-            )  # fmt: skip
+            make = partial(printed.PrintedDescent, X, *model, *how)
+            S, a, self.n_iter = printed.descend(make, given.theta, given.max_iter, given.iterate)
         elif given.solver != "exact":
             evaluation = self.pilot[:EVALUATION_ROWS] if given.stopping == "held-out" else None
             training.descend(
@@ -135,8 +130,10 @@ class BoundaryEngine(SupportVectorEngine):
         self._set_decision(S, a)
 
     def trained(self) -> State:
-        names = ("gamma", "C", "epsilon", "n_iter")
+        """Return what `restore` and the tasks of phase two need."""
+        names, given = ("gamma", "C", "epsilon", "n_iter"), self.parameters
         facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
+        facts |= {name: getattr(given, name) for name in ("boundary_size", "segment_samples")}
         return facts, {"S": self.decision.S, "a": self.decision.a}
 
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
@@ -144,17 +141,8 @@ class BoundaryEngine(SupportVectorEngine):
         self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
 
-    def decision_facts(self) -> Facts:
-        """Return the numbers that tasks of phase two need, besides the arrays of f."""
-        return {
-            "gamma": self.gamma,
-            "epsilon": self.epsilon,
-            "boundary_size": self.parameters.boundary_size,
-            "segment_samples": self.parameters.segment_samples,
-        }
-
     def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
-        """Set the points (m, d) that label rows; merge their end points (m, d) to equilibria."""
+        """Set the points (m, d) that label rows, and merge their ends (m, d) into equilibria."""
         self.points = points
         if self.parameters.labelling == "complete-graph":
             self.equilibria, self._end_of = ends, np.arange(len(ends))
@@ -183,17 +171,14 @@ class BoundaryEngine(SupportVectorEngine):
         return self.decision.S.T
 
     def fitted_facts(self) -> Facts:
-        near = {}
+        facts: Facts = {"gamma": self.gamma, "C": self.C}
         if self.parameters.labelling not in IN_MEMORY:
-            near = {
+            facts |= {
                 "epsilon": self.epsilon,
                 "n_boundary": len(self.boundary.X),
                 "n_boundary_found": self.boundary.n_rows,
             }
-        return {
-            "gamma": self.gamma,
-            "C": self.C,
-            **near,
+        return facts | {
             "n_iter": self.n_iter,
             "n_support_vectors": len(self.decision.a),
             "n_equilibria": len(self.equilibria),
@@ -211,7 +196,6 @@ class BoundaryEngine(SupportVectorEngine):
         self.train(lambda epoch, first: blocks(epoch, ranges, first))
 
     def find_clusters(self, parts: Parts) -> None:
-        """Find the clusters: phase two."""
         given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
         if given.labelling in IN_MEMORY:
             rows, keys = map(np.concatenate, zip(*parts, strict=True))
@@ -230,20 +214,15 @@ class BoundaryEngine(SupportVectorEngine):
             points = self.boundary.X
             # One task of a thread climbs from about 128 rows.
             parts_of = np.array_split(points, max(len(points) // 128, 1))
-            climbed = map_threads(lambda part: labelling.climb(f, part), parts_of, self.n_jobs)
-            ends = np.concatenate(climbed)
+            climb = partial(labelling.climb, f)
+            ends = np.concatenate(map_threads(climb, parts_of, self.n_jobs))
         self.set_equilibria(points, ends)
         if given.labelling in IN_MEMORY:
             pairs = in_memory.joined_pairs(f, self.vertices, samples)
         else:
-            E = self.vertices
-            pairs = np.concatenate(
-                map_threads(
-                    lambda block: labelling.connected_pairs(f, E, block, samples),
-                    range(labelling.pair_blocks(len(E))),
-                    self.n_jobs,
-                )
-            )
+            n_blocks = labelling.pair_blocks(len(self.vertices))
+            test = partial(labelling.connected_pairs, f, self.vertices, samples=samples)
+            pairs = np.concatenate(map_threads(test, range(n_blocks), self.n_jobs))
         self.set_clusters(pairs)
 
     # Methods for a stream, whose rows are not stored.
@@ -254,9 +233,9 @@ class BoundaryEngine(SupportVectorEngine):
         return self._stream is not None
 
     def feed(self, rows: np.ndarray) -> None:
-        """Do one step for each of the next centred rows (n, d) of a stream, in their order.
+        """Do one step for each centred row (n, d) of the stream's next block, in order.
 
-        The rows with the lowest keys so far replace the pilot.
+        From then on, the stream's rows with the lowest keys are the pilot.
         """
         if self._stream is None:
             self._stream = Reservoir.empty(self.seed, rows.shape[1])
@@ -321,11 +300,10 @@ class BoundaryEngine(SupportVectorEngine):
         given, level = self.parameters, 1.0
         if given.is_published:
             return level
-        if given.nu is not None or given.C is None:
-            if given.solver != "exact":
-                level = float(np.quantile(values, self.nu, method="lower"))
-        elif values.max() < 1.0:
+        too_low = given.C is not None and values.max() < 1.0
+        if too_low or (given.C is None and given.solver != "exact"):
             level = float(np.quantile(values, self.nu, method="lower"))
+        if too_low:
             self.note(
                 f"C = {self.C:g} leaves f < 0 everywhere; the level was set so that a share "
                 f"{self.nu} of the rows lies outside"

@@ -1,4 +1,4 @@
-"""Two labellings of tables in memory: the complete graph of SVC, and the balls of FSVC.
+"""Labellings of tables in memory: by the complete graph (SVC), and by balls (FSVC).
 
 | "Support Vector Clustering", Ben-Hur, Horn, Siegelmann and Vapnik 2001 | here |
 |---|---|
@@ -13,12 +13,9 @@
 | descent of R^2 | ascent of f (trajectories with the same ends, since R^2 = const - 2 rho f) |
 | points tested on a segment between two equilibria | `BALL_SAMPLES` |
 
-The steps of FSVC follow the authors' public program. Pham, Le and Dang (2017) vary two parameters
-from 0.1 to 1, without saying whether these are the program's two radii. The page "Departures from
-the papers" lists what differs.
+The steps of FSVC follow the authors' public program. The page "Departures from the papers" lists
+what differs.
 """
-
-from __future__ import annotations
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -35,13 +32,13 @@ from distsvc.models.support_vector.boundary.labelling import (
 
 MOST_VERTICES = 100_000
 LEAF_VERTICES = 32
-"""Maximum number of vertices of a box that is not halved."""
+"""Maximum number of vertices in a box that is not halved."""
 
 BURST = 5
 """Number of steps of every point between two merges."""
 
 ARRIVED = 1e-2
-"""Maximum move of a point that has arrived, in `BURST` steps, in units of sigma."""
+"""Maximum distance that a point moves in `BURST` steps if it has arrived, in units of sigma."""
 
 BALL_SAMPLES = 9
 
@@ -65,16 +62,16 @@ def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray:
     """Return edges (p, 2) of a forest with the components of the complete graph.
 
-    The vertices are V (n, d) float32, all different. The graph has an edge between any two whose
-    segment is inside at `samples` inner points. Memory grows with n, time with the number of pairs
-    that a bound on f cannot rule out.
+    The vertices are the distinct rows of V (n, d) float32. Two vertices have an edge if their
+    segment is inside at `samples` inner points. Memory grows with n, and time with the number of
+    pairs that a bound on f cannot rule out.
     """
     order, first, last, child = _boxes(V)
     ranked = np.ascontiguousarray(V[order])
     low = np.array([ranked[i:j].min(axis=0) for i, j in zip(first, last, strict=True)])
     high = np.array([ranked[i:j].max(axis=0) for i, j in zip(first, last, strict=True)])
     n = len(ranked)
-    # Most of the nearest neighbours are connected; test these first.
+    # Nearest neighbours come first, since most of them are connected.
     k = min(8 + 1, n)
     distance, near = (found.reshape(n, k) for found in cKDTree(ranked).query(ranked, k=k))
     pairs = np.column_stack([np.repeat(np.arange(n), k), near.ravel()]).astype(np.int64)
@@ -87,10 +84,10 @@ def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray
 
 
 def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the order (n,) of vertices, and first, last and child (c,) of every box, int64.
+    """Return a tree of boxes of V (n, d): order (n,), first, last and child (c,), all int64.
 
     Box i contains the vertices order[first[i] : last[i]]. Its halves are the boxes child[i] and
-    child[i] + 1; a box without halves has the child -1.
+    child[i] + 1; child[i] is -1 in a leaf.
     """
     parts, first, child = [np.arange(len(V))], [0], [-1]
     order = np.arange(len(V))
@@ -112,7 +109,7 @@ def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 def ball_centres(X: np.ndarray, keys: np.ndarray, radius: float) -> np.ndarray:
     """Return the centres (m, d) float32 of balls that cover the rows X (n, d) float32.
 
-    Rows are taken in the order of their random keys (n,) uint64.
+    Centres are chosen among the rows, in the order of their random keys (n,) uint64.
     """
     shuffled = np.ascontiguousarray(X[np.argsort(keys)])
     return shuffled[kernels.ball_centres(shuffled, float(radius))]

@@ -1,7 +1,5 @@
 """Automatic kernel widths, computed from the distances between rows."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.spatial import cKDTree
 
@@ -11,29 +9,27 @@ from distsvc.models.rows.threads import map_threads
 
 GROUP_ROWS = 2000
 FAR_RATIO, MAX_FAR_ROWS = 10.0, 3
-"""Minimum distance of a far row to its nearest neighbour, in median distances to the fifth
-neighbour, and maximum number of far rows. If there are more, none is ignored."""
+"""Minimum distance of a far row to its nearest neighbour, in units of the median distance to the
+fifth neighbour; and maximum number of far rows that are ignored. If there are more, all count."""
 
 
 def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
-    """Return gamma for rows X (n, d) float64 in random order; at most 10,000 of them are used.
+    """Return gamma for rows X (n, d) float64 in random order, from at most 10,000 of them.
 
-    Two gammas are computed. The first has the largest leave-one-out log-likelihood of a Gaussian
-    kernel density estimate, on a half-octave grid. The second is 1 / (2 (0.6 m)^2) with m the
-    median distance to the fifth neighbour. The first diverges in many dimensions, so the second is
-    its upper bound. The result is their geometric mean divided by 6, for kernels some 2.4 times as
-    wide. The boundary is a level set of a sum of at most a hundred kernels, and would fall apart
-    with the width of a density estimate. A few far rows are ignored, because a single one could
-    lower the first gamma by orders of magnitude.
+    It is the geometric mean of two gammas, divided by 6. The first has the largest leave-one-out
+    log-likelihood of a Gaussian kernel density estimate, on a half-octave grid. It diverges in many
+    dimensions, so the second is its upper bound: 1 / (2 (0.6 m)^2), with m the median distance to
+    the fifth neighbour. Division by 6 makes kernels 2.4 times as wide as in a density estimate,
+    because the boundary is a level set of at most a hundred kernels.
 
-    Likelihoods are of distinct rows, with sums over each row's 64 nearest neighbours, in up to five
-    groups of 2000 rows. The result is the median of the groups, or 1 if all rows are equal. Groups
-    are computed on `n_jobs` threads.
+    Likelihoods are of distinct rows, with sums over each row's 64 nearest neighbours. A few far
+    rows are ignored, because one could lower the first gamma by orders of magnitude. The result is
+    the median of up to five groups of 2000 rows, computed on `n_jobs` threads. It is 1 if all rows
+    are equal.
     """
     n_groups = min(max(len(X) // GROUP_ROWS, 1), 5)
     groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
     found = map_threads(lambda group: _gammas(group, len(group)), groups, n_jobs)
-    # A kernel of this gamma is about 2.4 times as wide as in a density estimate.
     known = sorted(float(np.sqrt(one[0] * one[1])) / 6.0 for one in found if one)
     return known[(len(known) - 1) // 2] if known else 1.0
 
@@ -41,8 +37,8 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
 def density_gamma(X: np.ndarray) -> float:
     """Return the gamma of a density estimate of the rows X (n, d) float64, in random order.
 
-    It has the largest leave-one-out log-likelihood of up to 1500 distinct rows against all, and the
-    upper bound of `automatic_gamma`. If all rows are equal, it is 1.
+    It has the largest leave-one-out log-likelihood, of up to 1500 distinct rows against all, and
+    the upper bound that `automatic_gamma` has. If all rows are equal, it is 1.
     """
     found = _gammas(X, 1500)
     return found[0] if found else 1.0
@@ -61,7 +57,7 @@ def parting_gamma(points: np.ndarray) -> float:
 
 
 def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
-    """Return the likelihood's gamma and its upper bound, or None if all distances are 0."""
+    """Return the gamma of largest likelihood and its upper bound; None if distances are 0."""
     if len(np.unique(X[:, 0])) < len(X):  # keep the first of equal rows
         X = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]
     n, d = X.shape
@@ -82,7 +78,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     sums = np.empty((len(gammas), len(nearest)))
     for last in (len(gammas) - 1, len(gammas) - 2):
         kernel = np.exp(-gammas[last] * (squared - nearest[:, None]))
-        for i in range(last, -1, -2):  # of twice the gamma before
+        for i in range(last, -1, -2):  # gamma doubles each time, so the kernel is squared
             sums[i] = kernel.sum(axis=1)
             np.square(kernel, out=kernel)
     likelihoods = (np.log(sums) - gammas[:, None] * nearest).mean(axis=1)

@@ -8,14 +8,11 @@
 | E, the equilibrium points | `merge_equilibria` |
 | m sample-point test | `connected_pairs`, `components` |
 | line 9 | `clusters_of_points` |
-
-`fit` and the distributed job call the same functions on arrays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -29,7 +26,7 @@ from distsvc.kernels.rbf import weighted_sums
 from distsvc.models.rows.scaling import check_finite
 
 CLIMB_TOLERANCE = 1e-4
-"""Length of a trajectory's last step, in units of sigma = 1 / sqrt(2 gamma)."""
+"""Maximum length of a trajectory's last step, in units of sigma = 1 / sqrt(2 gamma)."""
 
 MERGE_TOLERANCE = 1e-2
 """Distance, in units of sigma, below which end points are one equilibrium."""
@@ -37,7 +34,7 @@ MERGE_TOLERANCE = 1e-2
 CLIMB_STEPS = 2000
 PAIR_ROWS = 256
 SEGMENT_TOLERANCE = 1e-5
-"""Depth below 0 of a point that still counts as inside: the rounding of f in float32."""
+"""Rounding of f in float32: points with f >= -`SEGMENT_TOLERANCE` count as inside."""
 
 CELL_POINTS = 32
 
@@ -47,7 +44,7 @@ class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
     S (d, B) float32 are the support vectors, feature by feature. Their weights a (B,) float32 are
-    positive, except in `printed`, which projects on the span.
+    positive, unless module `printed` trained them.
     """
 
     S: np.ndarray
@@ -59,7 +56,7 @@ class DecisionFunction:
         return self.sums(X) - np.float32(1.0)
 
     def sums(self, X: np.ndarray) -> np.ndarray:
-        """Return f + 1 (n,) float32, which is precise even if f is near -1."""
+        """Return f + 1 (n,) float32 at the rows of X (n, d); precise even if f is near -1."""
         return weighted_sums(X, self.S, self.a, self.gamma)
 
     @property
@@ -69,7 +66,7 @@ class DecisionFunction:
 
 
 class Nearest:
-    """Finds the nearest of a fixed set of points (m, d) float32; the first of equally near ones.
+    """Finds the nearest of fixed points (m, d) float32; of equally near points, the first.
 
     Points are divided into cells of at most `CELL_POINTS` by repeated halving (`halves`). With the
     points' `clusters` (m,), a search ends as soon as the cluster of the nearest point is known.
@@ -104,7 +101,7 @@ class Nearest:
 
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the numbers of the points in each cell, ascending."""
+    """Yield the numbers of the points in each cell, in ascending order."""
     if numbers.size <= CELL_POINTS:
         yield numbers
         return
@@ -113,9 +110,9 @@ def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the lower and upper half of a cell's points, ascending.
+    """Return the sorted numbers of the lower and of the upper half of a cell's points.
 
-    A cell is cut at the median of the feature whose middle two thirds are widest, so that outliers
+    The cell is cut at the median of the feature whose middle two thirds are widest. Outliers thus
     do not decide the cut.
     """
     ranked = np.sort(points[numbers], axis=0)
@@ -128,23 +125,22 @@ def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass(frozen=True)
 class Boundary:
-    """A bounded sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
+    """Sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
 
-    If B_eps has at most `limit` rows, all are in the sample, as in the paper. Otherwise the rows
-    are grouped by nearest support vector. Each group keeps the q rows with the lowest random keys,
-    for the largest q that fits `limit`, but at least one row. Every part of the domain is thus
-    represented. These rows start the trajectories and label all others. A row may take the label of
-    a boundary point that is not the nearest in B_eps.
+    Trajectories start from its rows, which label all other rows. If B_eps has at most `limit` rows,
+    all are in the sample, as in the paper. Otherwise rows are grouped by their nearest support
+    vector, so that every part of the domain has rows. Each group keeps the q rows with the lowest
+    random keys, for the largest q >= 1 that fits `limit`.
 
     Merged parts equal the sample of the whole table, because a part never keeps fewer rows of a
     group than the whole table does.
     """
 
     X: np.ndarray  # (m, d) float32: the sampled rows
-    keys: np.ndarray  # (m,) uint64: their distinct keys
-    owner: np.ndarray  # (m,) int32: their nearest support vectors
-    counts: np.ndarray  # (B,) int64: all rows of B_eps, by nearest support vector
-    least: np.ndarray  # (1,) float32: the smallest |f| of all rows
+    keys: np.ndarray  # (m,) uint64: distinct keys of the sampled rows
+    owner: np.ndarray  # (m,) int32: nearest support vector of each sampled row
+    counts: np.ndarray  # (B,) int64: numbers of rows of B_eps, by nearest support vector
+    least: np.ndarray  # (1,) float32: the smallest |f| in the table
 
     @classmethod
     def collect(
@@ -154,7 +150,7 @@ class Boundary:
         keys: np.ndarray,
         epsilon: float,
         limit: int,
-    ) -> Boundary:
+    ) -> Self:
         """Return the boundary of one block of rows X (n, d) float32 with keys (n,) uint64."""
         distance = np.abs(f(X))
         near = np.flatnonzero(distance <= epsilon)
@@ -165,32 +161,28 @@ class Boundary:
         return cls(X, keys, owner, counts, least)._thinned(limit)
 
     @classmethod
-    def empty(cls, f: DecisionFunction) -> Boundary:
+    def empty(cls, f: DecisionFunction) -> Self:
         d, b = f.S.shape
         none = np.zeros(0, np.uint64), np.zeros(0, np.int32)
         nothing = np.zeros((0, d), np.float32), *none, np.zeros(b, np.int64)
         return cls(*nothing, np.full(1, np.inf, np.float32))
 
-    def merge(self, other: Boundary, limit: int) -> Boundary:
-        return Boundary(
-            np.concatenate([self.X, other.X]),
-            np.concatenate([self.keys, other.keys]),
-            np.concatenate([self.owner, other.owner]),
-            self.counts + other.counts,
-            np.minimum(self.least, other.least),
-        )._thinned(limit)
+    def merge(self, other: Self, limit: int) -> Self:
+        rows = {n: np.concatenate([vars(self)[n], vars(other)[n]]) for n in ("X", "keys", "owner")}
+        counts, least = self.counts + other.counts, np.minimum(self.least, other.least)
+        return replace(self, **rows, counts=counts, least=least)._thinned(limit)
 
-    def _thinned(self, limit: int) -> Boundary:
+    def _thinned(self, limit: int) -> Self:
         order = np.lexsort((self.keys, self.owner))
         owner = self.owner[order]
         rank = np.arange(order.size) - np.searchsorted(owner, owner)
         kept = order[rank < quota(self.counts, limit)]
         kept = kept[np.argsort(self.keys[kept])]
-        return Boundary(self.X[kept], self.keys[kept], self.owner[kept], self.counts, self.least)
+        return replace(self, X=self.X[kept], keys=self.keys[kept], owner=self.owner[kept])
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of B_eps, of which the sample may be a part."""
+        """Number of rows of B_eps, sampled or not."""
         return int(self.counts.sum())
 
     def check(self, epsilon: float) -> None:
@@ -222,13 +214,14 @@ def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 def merge_equilibria(
     f: DecisionFunction, ends: np.ndarray, push: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge end points (n, d) into equilibria (M, d); return these, and the index (n,) of each.
+    """Merge end points (n, d) into equilibria (M, d), and return them with the index (n,) of each.
 
     "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
     within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,
-    at the end point with the highest f. A trajectory can also end on a saddle, which is not stable.
-    So each equilibrium is moved by a fraction of sigma and climbs again, unless `push` is false, as
-    in the paper.
+    at the end point with the highest f.
+
+    A trajectory can also end on a saddle, which is not stable. With `push`, which is not in the
+    paper, each equilibrium is moved by a tenth of sigma and climbs again.
     """
     ends, member = _merged(f, ends)
     if not push:
@@ -260,10 +253,10 @@ def components(pairs: np.ndarray, n: int) -> np.ndarray:
 def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int) -> np.ndarray:
     """Return pairs (p, 2) of equilibria whose segment lies inside the domain of novelty.
 
-    Equilibria number [256 block, 256 (block + 1)) of E (M, d) float32 are tested against all before
-    them, by the value of f at `samples` points of the segment. Shortest segments come first, and
-    pairs already connected through others are skipped. So the pairs of all blocks together have the
-    components of all connected pairs.
+    Each equilibrium of block number `block`, 256 rows of E (M, d) float32, is tested against all
+    earlier ones, by f at `samples` points of their segment. Shortest segments come first, and pairs
+    already connected through others are skipped. The pairs of all blocks together have the same
+    components as all connected pairs.
     """
     first = block * PAIR_ROWS
     last = min(first + PAIR_ROWS, len(E))
@@ -302,15 +295,13 @@ def clusters_of_points(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return points that label rows, their clusters, and the clusters (M,) int32 of equilibria.
 
-    Boundary points get the clusters of their equilibria (Algorithm 3, line 9).
+    Boundary point i climbs to equilibrium ``member[i]``, and gets its cluster (Algorithm 3, line
+    9). `group` (M,) are the components of the equilibria. Clusters are numbered by their rows among
+    `reference` (n, d) float32, the largest first.
 
-    Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of
-    novelty, is connected to nothing and would form a cluster. It is dropped, with the boundary
-    points that climb to it, unless there are no others. The dropped points are then labelled as
-    other rows are, by the nearest remaining point.
-
-    Dropped equilibria have the cluster -1. Clusters are numbered by their rows among `reference`
-    (n, d) float32, the largest first.
+    Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of novelty,
+    and would form a cluster of its own. It gets the cluster -1, and the boundary points that climb
+    to it are dropped, unless no others are left.
     """
     inside = f(equilibria) >= -SEGMENT_TOLERANCE
     if keep_outside or not inside.any():

@@ -1,11 +1,8 @@
 """LIBSVM's one-class SVM, in this process or in a child process.
 
-A job needs LIBSVM for one number only, but importing scikit-learn would take 50 MB for as long as
-the process runs. So a child process solves the problem: it runs this file and imports nothing of
-distsvc.
+A job needs LIBSVM for one number only, and scikit-learn would take 50 MB for as long as the process
+runs. So a child process runs this file, which imports nothing of distsvc.
 """
-
-from __future__ import annotations
 
 import subprocess
 import sys
@@ -14,17 +11,24 @@ from typing import Any
 import numpy as np
 
 
-def one_class_machine(X: np.ndarray, gamma: float, nu: float) -> Any:
-    """Return the fitted `sklearn.svm.OneClassSVM` of the rows X (n, d)."""
+def one_class_machine(X: np.ndarray, gamma: float, nu: float) -> tuple[Any, float]:
+    """Return the `sklearn.svm.OneClassSVM` fitted to rows X (n, d), and its positive offset.
+
+    With nu = 1 every multiplier would be at its bound, and any offset from the largest kernel sum
+    upwards would be a solution. So nu is at most 1 - 1/n, which leaves the row with the largest sum
+    on the boundary. The offset is at least 1e-12 of the sum of the multipliers, nu n.
+    """
     from sklearn.svm import OneClassSVM
 
-    return OneClassSVM(gamma=gamma, nu=nu, tol=1e-6).fit(X)
+    nu = min(nu, 1.0 - 1.0 / len(X))
+    machine = OneClassSVM(gamma=gamma, nu=nu, tol=1e-6).fit(X)
+    return machine, max(float(machine.offset_[0]), 1e-12 * nu * len(X))
 
 
 def one_class_offset(X: np.ndarray, gamma: float, nu: float) -> float:
-    """Return the offset of `one_class_machine`.
+    """Return the offset of `one_class_machine`, from a child process.
 
-    This process computes it if scikit-learn is loaded, or if the child process fails.
+    This process computes the offset if scikit-learn is loaded, or if the child process fails.
     """
     if "sklearn" not in sys.modules and sys.executable and not getattr(sys, "frozen", False):
         rows = np.ascontiguousarray(X, np.float64)
@@ -39,7 +43,7 @@ def one_class_offset(X: np.ndarray, gamma: float, nu: float) -> float:
             return float.fromhex(answer.stdout.decode())
         except (OSError, ValueError, subprocess.SubprocessError):
             pass
-    return float(one_class_machine(X, gamma, nu).offset_[0])
+    return one_class_machine(X, gamma, nu)[1]
 
 
 if __name__ == "__main__":
@@ -47,4 +51,4 @@ if __name__ == "__main__":
     sys.modules["pandas"] = None  # type: ignore[assignment]
     width, share = (float.fromhex(text) for text in sys.argv[1:3])
     values = np.frombuffer(sys.stdin.buffer.read()).reshape(-1, int(sys.argv[3]))
-    print(float(one_class_machine(values, width, share).offset_[0]).hex())
+    print(one_class_machine(values, width, share)[1].hex())

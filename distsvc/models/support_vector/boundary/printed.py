@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 as printed: one drawn row a step, in float64, without shortcuts.
+"""Algorithms 1 and 2 as printed: each step takes one drawn row, in float64, without shortcuts.
 
 | Pham, Le and Dang (2017), Pham, Le, Le and Tran (2016) | here |
 |---|---|
@@ -11,10 +11,9 @@
 | mean of w_1 .. w_T (Theorem 7); w_r, r ~ Uniform([T]) (Theorem 3 of 2016) | ``iterate`` |
 
 As in `distsvc.kernels.training`, w_{t+1} is (C / t) sum_j n_j phi(s_j) with the counts n_j, so that
-equal coefficients are equal numbers. The papers leave ties open: the oldest vector is removed.
+equal coefficients are equal numbers. The papers do not say which of several smallest coefficients
+is removed; here it is the oldest.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
@@ -34,17 +33,17 @@ def other_slots(seed: int) -> np.random.Generator:
 
 
 class PrintedDescent:
-    """Stochastic gradient descent for J(w) on rows X (N, d), with a budget or without."""
+    """Stochastic gradient descent for J(w) on rows X (N, d), as printed."""
 
     def __init__(
         self,
         X: np.ndarray,
         gamma: float,
         C: float,
-        budget: int | None,
-        strategy: str,  # "removal", "project-nearest" or "project-random", beyond the budget
+        budget: int | None,  # None without a budget
+        strategy: str,  # "removal", "project-nearest" or "project-random", above the budget
         size: int,  # number of vectors on which a removed one is projected
-        seed: int,  # of the drawn rows and of the random vectors
+        seed: int,  # seed of the drawn rows, and of the random vectors
     ):
         self.X = np.asarray(X, np.float64)
         self.gamma, self.C, self.budget = gamma, C, budget
@@ -57,12 +56,12 @@ class PrintedDescent:
         self._square = 0.0  # ||sum_j n_j phi(s_j)||^2
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:
-        """Return K(x, s_j) (m, B) for the rows x with these numbers (m,)."""
+        """Return K(x, s_j) (m, B) for the rows x with the numbers `rows` (m,)."""
         apart = self.X[rows][:, None, :] - self.X[self.numbers][None, :, :]
         return np.exp(-self.gamma * (apart * apart).sum(axis=2))
 
     def step(self, averaging: bool = False) -> float:
-        """Do one step. Return the norm of the change of w, before budget maintenance."""
+        """Do one step; return how far w moved (its norm), before budget maintenance."""
         row = next(self.draws)
         t = self.n_steps + 1
         scale = self.C / max(t - 1, 1)
@@ -87,7 +86,7 @@ class PrintedDescent:
         return float(np.sqrt(max(square, 0.0))) / t
 
     def maintain(self) -> None:
-        """Remove the vector with the smallest coefficient, after its projection on others."""
+        """Project the vector with the smallest coefficient on others, then remove it."""
         n = len(self.numbers)
         p = int(np.argmin(np.abs(self.counts)))
         weight = self.counts[p]
@@ -109,7 +108,7 @@ class PrintedDescent:
         self.numbers, self.counts = self.numbers[others], self.counts[others]
 
     def run(self, max_iter: int, theta: float = -1.0, averaging: bool = False) -> None:
-        """Do steps until a step is at most `theta` long, or `max_iter` steps are done."""
+        """Do steps until one moves w by at most `theta`, or `max_iter` steps are done."""
         while self.n_steps < max_iter:
             if self.step(averaging) <= theta:
                 return
@@ -125,8 +124,9 @@ def descend(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Run a new descent; return its vectors S (d, B) float32, weights (B,) float64, and steps T.
 
-    `iterate` is "last", "average" of w_1 to w_T, or "random": w_{r+1}, after r steps of a second
-    run, with r uniform in 1 .. T. (w_1 is 0 and has no domain.)
+    `iterate` is "last", "average" or "random". The average is the mean of w_1 to w_T. The random
+    iterate is w_{r+1}, from r steps of a second run, with r uniform in 1 .. T (w_1 = 0 has no
+    clusters).
     """
     found = make()
     found.run(max_iter, theta, iterate == "average")

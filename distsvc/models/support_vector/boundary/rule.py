@@ -1,12 +1,4 @@
-"""Rule of a boundary: rows take the cluster of the nearest point.
-
-| Pham, Le and Dang (2017) | here |
-|---|---|
-| alpha_i and x_i in f | ``a``, ``S`` |
-| B_eps, which labels all rows (Algorithm 3, line 10) | `BoundaryRule.points` |
-"""
-
-from __future__ import annotations
+"""Rule of a boundary: rows take the cluster of the nearest point (Algorithm 3, line 10)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,15 +17,15 @@ CLUSTER_MEANING = "int32, >= 0: the cluster, 0 the largest on a sample; outliers
 OUTLIER_MEANING = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5
-"""Factor on gamma in the kernel for membership shares."""
+"""Factor that multiplies gamma in the kernel for membership shares."""
 
 
 @dataclass(frozen=True)
 class BoundaryRule(Rule):
-    """Rule that labels a row by its nearest point, often near the boundary of the domain.
+    """Rule that labels a row by the `cluster` of the nearest of its `points`.
 
-    `cluster` are the clusters of the `points`. The score of a row is f(x) = sum_j a_j K(s_j, x) - 1
-    with the support vectors S, feature by feature.
+    The score of a row is f(x) = sum_j a_j K(s_j, x) - 1 with the support vectors S, feature by
+    feature.
     """
 
     form: ClassVar[str] = "support-vector"
@@ -74,7 +66,7 @@ class BoundaryRule(Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points, feature by feature and sorted by cluster, and the end of each cluster."""
+        """Points (d, m), feature by feature and sorted by cluster; and the end of each cluster."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.points[order].T), ends
 
@@ -84,5 +76,5 @@ class BoundaryRule(Rule):
 
 
 def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order (m,) of points by their clusters (m,), and the end of each cluster in it."""
+    """Return the order (m,) that sorts points by cluster (m,), and the end of each cluster."""
     return np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster)).astype(np.int64)

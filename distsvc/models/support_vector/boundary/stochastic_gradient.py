@@ -10,8 +10,6 @@
 | theta | ``theta`` |
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -43,16 +41,16 @@ GRADIENT_FIELDS: dict[str, Field] = {
 VECTOR_ARRAYS = ("counts", "born", "moments")
 
 DESCENT_PIECE = 2**33
-"""Maximum number of vector entries read in one piece of work, which takes some seconds."""
+"""Maximum number of vector entries that one piece of work reads; a piece takes some seconds."""
 
 
 class StochasticGradient:
-    """One stochastic gradient descent, to which rows are fed in blocks of any size.
+    """Stochastic gradient descent on rows, which are fed in blocks of any size.
 
-    `gamma` and C are kernel width and trade-off of J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 -
-    w.phi(x)). Without a `budget` of support vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016).
-    With `average` the coefficients are the mean of all iterates (Theorem 7) since the last
-    `forget_average`. A budget excludes `average`, because a mean needs the same vectors throughout.
+    J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)) is minimised. Without a `budget` of support
+    vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016). With `average` the coefficients are the
+    mean of all iterates (Theorem 7) since the last `forget_average`. A budget excludes `average`,
+    because a mean needs the same vectors throughout.
     """
 
     def __init__(
@@ -63,9 +61,9 @@ class StochasticGradient:
         budget: int | None = None,
         maintenance: str = "merge",  # a key of `STRATEGIES`
         projection_size: int = 5,  # vectors on which a removed one is projected
-        theta: float = 0.0,  # stop once ||w_{t+1} - w_t|| is at most this; 0 for never
+        theta: float = 0.0,  # stops once ||w_{t+1} - w_t|| is at most theta; 0 for never
         average: bool = False,
-        seed: int = 0,  # of the random vectors of "project-random"
+        seed: int = 0,  # seed of the random choice of vectors, for "project-random"
     ):
         self.gamma, self.C = float(gamma), float(C)
         self.budget = np.iinfo(np.int64).max if budget is None else int(budget)
@@ -101,7 +99,7 @@ class StochasticGradient:
 
     @property
     def piece_rows(self) -> int:
-        """Number of rows of one piece of work, `DESCENT_PIECE`; at least 1."""
+        """Maximum number of rows in one piece of work, by `DESCENT_PIECE`; at least 1."""
         n = max(self.n_vectors, 1)
         work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
         return max(DESCENT_PIECE // work, 1)
@@ -135,7 +133,7 @@ class StochasticGradient:
 
     @property
     def vectors(self) -> np.ndarray:
-        """Support vectors, feature by feature, (d, B) float32."""
+        """Support vectors (d, B) float32, feature by feature."""
         return np.ascontiguousarray(self._S[:, : self.n_vectors])
 
     @property

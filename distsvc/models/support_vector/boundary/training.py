@@ -8,8 +8,6 @@
 | Algorithms 1 and 2 | `descend` |
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -41,8 +39,7 @@ class DescentProgress:
         facts, arrays = self.descent.state()
         return facts | {"place": self.position.facts(), "history": self.history}, arrays
 
-    def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> DescentProgress:
-        """Return the progress with this `state`; raise the errors of `descent.restore`."""
+    def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> "DescentProgress":
         position, history = Position.restored(facts.get("place", {})), facts.get("history")
         if not isinstance(history, list) or not all(isinstance(J, float) for J in history):
             raise DataError("fact history: expected a list of numbers")
@@ -58,7 +55,7 @@ def descend(
     tol: float,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> None:
-    """Feed epochs of blocks to the descent until it stops, or `max_iter` steps are done.
+    """Feed epochs of blocks to the descent until it stops, or has done `max_iter` steps.
 
     ``blocks(epoch, first)`` returns the blocks of an epoch, from number `first` on. With
     `evaluation` rows (m, d) float32, J is measured on them every `CHECK_STEPS` steps. The descent
@@ -102,17 +99,12 @@ def solve_penalised(
 def solve_one_class(
     X: np.ndarray, gamma: float, nu: float
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
-    """Return the solution of the nu-one-class SVM on rows X (n, d), on the papers' scale.
+    """Return support vectors (d, B) float32, weights (B,), C and LIBSVM's number of iterations.
 
-    It is the support vectors (d, B) float32, their weights (B,), C and LIBSVM's iterations. LIBSVM
-    solves it, in this process. Multipliers and offset are divided by the offset, so that f = 0 on
-    the boundary. With nu = 1 every multiplier would be at its bound, and any offset from the
-    largest kernel sum upwards would be a solution. So nu is at most 1 - 1/n, which leaves the row
-    with the largest sum on the boundary.
+    They solve the nu-one-class SVM for rows X (n, d). Weights are multipliers divided by the
+    offset, so that f is 0 on the boundary.
     """
-    nu = _least_bounded(nu, len(X))
-    machine = one_class_machine(X, gamma, nu)
-    offset = _positive(float(machine.offset_[0]), nu, len(X))
+    machine, offset = one_class_machine(X, gamma, nu)
     S = np.ascontiguousarray(X[machine.support_].T, np.float32)
     return S, machine.dual_coef_[0] / offset, len(X) / offset, int(machine.n_iter_)
 
@@ -120,15 +112,4 @@ def solve_one_class(
 def penalty_for(X: np.ndarray, gamma: float, nu: float) -> float:
     """Return C = 1 / (nu rho*) from the first `PENALTY_ROWS` of the rows X (n, d)."""
     X = X[:PENALTY_ROWS]
-    nu = _least_bounded(nu, len(X))
-    return len(X) / _positive(one_class_offset(X, gamma, nu), nu, len(X))
-
-
-def _least_bounded(nu: float, n: int) -> float:
-    """Return nu, at most 1 - 1/n, so that one multiplier is below its bound."""
-    return min(nu, 1.0 - 1.0 / n)
-
-
-def _positive(offset: float, nu: float, n: int) -> float:
-    """Return LIBSVM's offset, but at least 1e-12 of the multipliers' sum nu n, as a divisor."""
-    return max(offset, 1e-12 * nu * n)
+    return len(X) / one_class_offset(X, gamma, nu)

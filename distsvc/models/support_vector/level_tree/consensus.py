@@ -1,11 +1,9 @@
-"""Vote that chooses, without labels, among the cuts of several models' level trees.
+"""Vote among the cuts of several models' level trees.
 
-The cut that agrees best with the cuts of all models wins, unless it cuts through clusters. A split
-that the table has appears at several kernel widths and in several subspaces; a split by chance does
-not. Module `proposals` makes the cuts and computes their other criteria.
+The cut that agrees best with the cuts of all models wins, unless it cuts through clusters. A real
+split appears at several kernel widths and in several subspaces; a split by chance does not. Module
+`proposals` makes the cuts and computes their other criteria.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,40 +26,40 @@ VOTE_ROWS = 700
 """Maximum number of rows on which candidates are compared with each other."""
 
 LOW_SUPPORT = 0.5
-"""Maximum share of models that support a doubtful answer."""
+"""Support of an answer (`Answer.support`) up to which a note reports weak evidence."""
 
 LEAST_STANDING = 0.1
-"""Minimum score per model of a winner; below it the answer is one cluster."""
+"""Minimum score of a winner per model; below it the answer is one cluster."""
 
 FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
-"""Minimum score per model in 2 or 3 columns: the first divided by sqrt(rows), or the second if that
-is higher."""
+"""Minimum score per model in 2 or 3 columns: `FLAT_STANDING` / sqrt(rows), but at least
+`LOWEST_STANDING`."""
 
 STANDING_OF_MANY = 0.45
-"""Upper bound of the minimum by `FLAT_STANDING`, times the number of clusters; many agree less."""
+"""Upper bound of that minimum, times the number of clusters: cuts into many clusters agree less."""
 
 CLEAR_Z = 3.5
-"""Minimum z of the clearest split in one column; below it the answer is one cluster. Scores mislead
-there: any cut separates few neighbours, and all models use the same column."""
+"""Minimum z of the clearest split in one column; below it the answer is one cluster. Scores do not
+decide there: any cut separates few neighbours, and all models use the same column."""
 
 EVEN_STANDING, STEEPNESS = 0.45, 2.6
-"""Score per model at which another sample gives the same answer with probability 1/2, and the power
-of the score in the odds. Tuned on halves of labelled sets."""
+"""Score per model at which another sample has the same answer with probability 1/2, and exponent of
+the score in the odds. Tuned on halves of labelled sets."""
 
 EVEN_RATIO, STEEPNESS_OF_ONE = 0.5, 1.5
-"""Ratio of the best score to its minimum at which another sample also gives one cluster with
-probability 1/2, and the exponent of the ratio in the odds."""
+"""Ratio of the best score to its minimum at which another sample also has one cluster with
+probability 1/2, and exponent of the ratio in the odds."""
 
 EVEN, PREFERRED = 0.5, 0.9
 """Conditions to replace the previous answer: minimum probability that another sample has the
-winner, and minimum share of models that vote more for the winner."""
+winner, and minimum share of models with more votes for the winner."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""Alternative to `PREFERRED`: minimum probability that another sample has the winner, and maximum
-ratio of the previous answer's votes to the winner's."""
+"""Alternative to `PREFERRED`: minimum probability that another sample has the winner, and upper
+bound of the previous answer's votes, relative to the winner's."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
-"""Maximum number of rows to which z is scaled, by granularity; fewer rows leave fewer splits
+"""Maximum number of rows to which z is scaled, by granularity. With fewer rows, fewer splits are
 significant."""
 
 
@@ -69,11 +67,11 @@ class Candidate(TypedDict):
     """Best proposal for a number of clusters."""
 
     n_clusters: int
-    standing: float  # relative to the winner's
+    standing: float  # score, relative to the winner's
     votes: float  # relative to the maximum
     separated: float  # `VoteRows.separated`
-    support: float
-    z: float
+    support: float  # share of the models with a proposal like it
+    z: float  # z of the least significant split
     winner: bool
 
 
@@ -91,14 +89,14 @@ class Answer:
 
     member: int  # index of the model whose tree has the winner
     kept: np.ndarray  # (b,) bool: branches of the tree that are clusters
-    support: float  # share of the models with a candidate like it; 1 without significant splits
-    z: float  # of the least significant split that is kept; NaN for one cluster
+    support: float  # share of the models with a proposal like it; 1 if no split is significant
+    z: float  # z of its least significant split; NaN for one cluster
     candidates: list[Candidate]  # best proposals, by number of clusters; at most 12
     supporters: list[bool]  # whether each model supports the answer
-    standing: float  # score of the winner per model, even if too low, so that it is one cluster
+    standing: float  # score per model of the best proposal, even if the answer is one cluster
     rival: Rival | None
-    agreement: float  # probability that another sample gives it; `support` if k is given
-    last: Answer | None = None  # cut of a tree that reproduces the previous answer
+    agreement: float  # probability that another sample has this answer; `support` if k is given
+    last: "Answer | None" = None  # cut most like the previous answer
     likeness: float | None = None  # adjusted Rand index of `last` with the previous answer
     clear: bool = True  # whether the winner is clearly better than `last`
 
@@ -118,20 +116,20 @@ def elect(
 ) -> Answer:
     """Return the winner of a vote of the trees, with z scaled from n_rows to `reference` rows.
 
-    Candidate p has sum_q w_q max(ARI(p, q), 0)^3 votes, over all candidates q. Its score is its
-    votes times its merit, sqrt(entropy) / (1 + separated / 0.03); the highest score wins.
-    Candidates are the `proposals` of the trees, or with `n_clusters` their `cuts_into`.
+    Candidates are the `proposals` of the trees, or with `n_clusters` their `cuts_into`. Candidate p
+    has sum_q w_q max(ARI(p, q), 0)^3 votes, over all candidates q with weights w_q. Its score is
+    its votes times its merit (`merit_of`); the highest score wins.
 
     Without `n_clusters`, the answer is one cluster if no split is significant, or if no candidate
     reaches its minimum score per model. The minimum is `least_standing`. For k clusters in 2 or 3
     columns it is min(max(2.5 / sqrt(n), 0.04), 0.45 / k). In one column the clearest split needs z
     >= 3.5 instead.
 
-    `before` (m,) are the labels of the first rows in the previous answer. The tree cut most like
-    these labels is compared with the winner, without a vote of its own. The winner replaces this
-    cut only if another sample has the winner with probability `EVEN`, and the share `PREFERRED` of
-    the models votes more for the winner. From the probability `CERTAIN` on, more votes in total are
-    enough (`FEWER`), because models in few directions can miss a new cluster.
+    `before` (m,) are the first rows' labels in the previous answer. The tree cut most like these
+    labels is compared with the winner; it does not vote. The winner replaces this cut only if
+    another sample has the winner with probability `EVEN`, and the share `PREFERRED` of the models
+    has more votes for the winner. From the probability `CERTAIN` on, more votes in total are enough
+    (`FEWER`), because models in few directions can miss a new cluster.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -161,7 +159,7 @@ def elect(
 
 
 class _Vote:
-    """Votes for candidates, and the answer of the best candidate or of candidate `given`."""
+    """Votes for candidates, and the answer: the best candidate, or candidate number `given`."""
 
     def __init__(
         self,
@@ -188,16 +186,13 @@ class _Vote:
         self.score_ratio = self._score_ratio(least_standing)
 
     def preferring(self, one: int, other: int) -> float:
-        """Return the share of the models that vote more for candidate `one` than for `other`."""
+        """Return the share of the models with more votes for candidate `one` than for `other`."""
         more = (self.shares[one] - self.shares[other]) * self.weights
         by_model = np.bincount(self.owner, weights=more)[np.unique(self.owner[self.proposed])]
         return float(np.mean(by_model > 0.0))
 
     def _score_ratio(self, least_standing: float) -> float:
-        """Return the largest ratio of a candidate's score to its minimum.
-
-        In one column, the z of the winner's clearest split counts in place of scores.
-        """
+        """Return the largest ratio of a candidate's score to its minimum; in one column, of z."""
         if self.d == 1:
             winner = self.found[self.best]
             clearest = np.sort(self.trees[winner.member].z[winner.kept])[-2:][0]
@@ -211,7 +206,7 @@ class _Vote:
 
     @property
     def answer(self) -> Answer:
-        """Answer of the best candidate, or one cluster if its score is too low."""
+        """The candidate's answer, or one cluster if all scores are too low."""
         trees, found, best, standing = self.trees, self.found, self.best, self.standing
         winner, supported = found[best], (self.agreement > SAME_ANSWER) & self.proposed
         support = np.array([np.unique(self.owner[row]).size for row in supported]) / len(trees)
@@ -222,17 +217,16 @@ class _Vote:
             return _one_cluster(trees, none, [], self.highest, self.score_ratio)
         supporters = np.isin(np.arange(len(trees)), self.owner[supported[best]]).tolist()
         z = winner.z if winner.n_clusters > 1 else float("nan")
-        found_support = float(support[best])
         others = np.where(self.agreement[best] > SAME_ANSWER, -1.0, shares)
         second, rival = int(np.argmax(others)), None
         if others[second] > 0.0:
             rival = Rival(found[second].n_clusters, float(others[second]))
-        chance = found_support
+        agreement = found_support = float(support[best])
         if self.n_clusters is None:
-            chance = _chance(self.highest / EVEN_STANDING, STEEPNESS)
+            agreement = _chance(self.highest / EVEN_STANDING, STEEPNESS)
         return Answer(
             winner.member, winner.kept, found_support, z, table, supporters, self.highest, rival,
-            chance,
+            agreement,
         )  # fmt: skip
 
 
@@ -243,7 +237,7 @@ def _chance(times: float, power: float) -> float:
 
 
 def chance_of_one(score_ratio: float) -> float:
-    """Return the probability that another sample also gives a single cluster.
+    """Return the probability that another sample also has one cluster.
 
     `score_ratio` is the largest ratio of a candidate's score to its minimum.
     """
@@ -257,23 +251,22 @@ def _listed(
     support: np.ndarray,
     best: int,
 ) -> list[Candidate]:
-    """Return `Answer.candidates`: the best of each number of clusters."""
+    """Return `Answer.candidates`: the best candidate for each number of clusters."""
     counts = np.array([candidate.n_clusters for candidate in found])
     table: list[Candidate] = []
     for k in np.unique(counts).tolist():
         of_k = np.flatnonzero(counts == k)
         i = best if best in of_k else int(of_k[np.argmax(standing[of_k])])
-        table.append(
-            {
-                "n_clusters": k,
-                "standing": float(standing[i]),
-                "votes": float(votes[i]),
-                "separated": found[i].separated,
-                "support": float(support[i]),
-                "z": found[i].z,
-                "winner": i == best,
-            }
+        candidate = Candidate(
+            n_clusters=k,
+            standing=float(standing[i]),
+            votes=float(votes[i]),
+            separated=found[i].separated,
+            support=float(support[i]),
+            z=found[i].z,
+            winner=i == best,
         )
+        table.append(candidate)
     table.sort(key=lambda row: -row["standing"])
     return sorted(table[:12], key=lambda row: row["n_clusters"])
 

@@ -1,11 +1,9 @@
-"""Few leading directions of many columns, along which models use the rows.
+"""Leading directions of a table's columns: models use the coordinates of rows along these.
 
-Up to 40 columns these are the leading principal components. With more, a wide direction of noise
-can come before the directions that separate clusters. Near rows mostly belong to the same cluster.
-Clusters therefore differ along directions in which any rows differ much more than near rows do.
+Up to 40 columns they are the leading principal components. With more columns, directions of noise
+can have more variance than the directions that separate clusters. Near rows mostly belong to the
+same cluster. So clusters are separated where any two rows differ much more than near rows do.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable
 
@@ -22,30 +20,31 @@ from distsvc.models.rows.principal_components import (
 from distsvc.models.rows.threads import one_thread
 
 NARROW = 2 * MOST_COMPONENTS
-"""Maximum number of columns for which principal components are used as they are."""
+"""Maximum number of columns for which the directions are principal components."""
 
 SCATTER_NEIGHBOURS = 5
 """Number of nearest rows with which each row is compared."""
 
 SHRUNK = 0.1
 """Shrinkage of the scatter of near rows to a multiple of the identity. Without it, directions in
-which a few near rows happen to be equal would win."""
+which near rows happen to be equal would win."""
 
 TAIL = 0.01
 """Share of a column's rows in each of its two tails."""
 
 MOST_IN_TAILS = 0.15
 """Maximum share of the variance due to the tails. Above it, rare values decide the scales of
-columns, and near rows are no guide."""
+columns, and the scatter of near rows is not used."""
 
 
 def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return the leading directions (q, d) float32 of pilot rows (m, d) float32, q <= 20.
 
-    Pilot rows are in random order. Up to 3 columns the directions are the columns. Up to 40, and if
+    Pilot rows are in random order. Up to 3 columns the directions are the columns. Up to 40, or if
     tails decide the scales of columns, they are the leading principal components. Otherwise they
-    solve T v = r S v for the largest r, with the scatter T of any rows and S of near rows. These
-    are not orthogonal, and v^T S v = 1. The entry of largest magnitude is positive.
+    solve T v = r S v for the largest r, with the scatter T of random pairs of rows, and the scatter
+    S of near rows. Such directions are not orthogonal, and v^T S v = 1. The entry of largest
+    magnitude in each direction is positive.
     """
     if pilot.shape[1] <= FLAT:
         return np.eye(pilot.shape[1], dtype=np.float32)
@@ -60,7 +59,7 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
 
 
 def shortest_rows(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Return the shortest rows (n, d) with the coordinates (n, q) along directions (q, d)."""
+    """Return the rows (n, d) of least norm with coordinates (n, q) along directions (q, d)."""
     wide = directions.astype(np.float64)
     if np.allclose(wide @ wide.T, np.eye(len(wide)), atol=1e-4):
         return coordinates @ directions
@@ -68,7 +67,7 @@ def shortest_rows(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray
 
 
 def _separating_directions(rows: np.ndarray) -> np.ndarray | None:
-    """Return separating directions (<= 20, p) of rows (m, p); None if near rows are all equal."""
+    """Return separating directions (k, p) of rows (m, p), k <= 20; None if near rows are equal."""
     near, far = near_scatter(rows), scatter_of_pairs(rows)
     if near is None or far is None:
         return None
@@ -78,24 +77,23 @@ def _separating_directions(rows: np.ndarray) -> np.ndarray | None:
 
 
 def near_scatter(rows: np.ndarray) -> np.ndarray | None:
-    """Return the scatter (p, p) of differences between near rows (m, p); None if all are equal.
+    """Return the scatter (p, p) of near rows among rows (m, p); None if near rows are all equal.
 
-    It is the mean of u u^T, scaled to trace 1. The vectors u are the differences of each row to its
-    `SCATTER_NEIGHBOURS` rows, scaled to length 1, so that a few long differences do not dominate.
+    It is the sum of u u^T, scaled to trace 1. The vectors u are the differences of each row to its
+    nearest rows, scaled to length 1, so that a few long differences do not dominate.
     """
     _, numbers = nearest_others(rows, min(SCATTER_NEIGHBOURS, len(rows) - 1))
     return _mean_scatter(rows, numbers.T)
 
 
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
-    """Return the scatter, as `near_scatter`, of random pairs of rows (m, p) in random order."""
+    """Return the scatter of random pairs, like `near_scatter`, from rows (m, p) in random order."""
     numbers = np.arange(len(rows))
     shifts = range(1, min(SCATTER_NEIGHBOURS, len(rows) - 1) + 1)
     return _mean_scatter(rows, [np.roll(numbers, shift) for shift in shifts])
 
 
 def _mean_scatter(rows: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray | None:
-    """Return the sum of u u^T scaled to trace 1; u are unit vectors from rows to `others` (m,)."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for numbers in others:
         apart = rows - rows[numbers]
@@ -107,7 +105,7 @@ def _mean_scatter(rows: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray 
 
 
 def _share_in_tails(rows: np.ndarray) -> float:
-    """Return the share of the variance of rows (m, d) that clipping both tails removes."""
+    """Return the share of the variance of rows (m, d) that disappears if tails are clipped."""
     variance = rows.var(axis=0).sum()
     if not variance > 0.0:
         return 0.0

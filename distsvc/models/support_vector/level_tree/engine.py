@@ -2,13 +2,11 @@
 
 | step | where |
 |---|---|
-| choose models from the pilot | `ensemble.make_ensemble` |
-| train each and grow its tree | `Ensemble.grow` |
+| decide which models are trained | `ensemble.make_ensemble` |
+| train each model and grow its tree | `Ensemble.grow` |
 | test the trees' splits on the table's rows | `LevelTree.add_differences` |
 | vote among the trees' cuts | `LevelTreeEngine.choose` |
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,19 +33,19 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 Grown = tuple[LevelTree, np.ndarray]
-"""A model's tree, and its test sums (4, b) int64 over the tested rows."""
+"""A model's tree, and its sums (4, b) int64 for `LevelTree.tested`."""
 
 
 class LevelTreeEngine(SupportVectorEngine):
-    """Clusters are branches of a tree of level sets with significant splits."""
+    """Finds clusters as branches of a tree of level sets, by a vote of several trees."""
 
     ensemble: Ensemble
     view: np.ndarray  # (m, q) float32: pilot rows along the leading directions
     levels: LevelSets  # the tested trees and the answer
     rule: LevelRule
-    least_standing = LEAST_STANDING  # minimum score of a winner, as in `elect`
-    before: np.ndarray | None = None  # (n,): labels of the first pilot rows in the previous answer
-    follow: bool | None = None  # as in `LevelSets`
+    least_standing = LEAST_STANDING  # as in `LevelSets`, like the next two
+    before: np.ndarray | None = None
+    follow: bool | None = None
     _grown: Sequence[Grown]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -64,16 +62,16 @@ class LevelTreeEngine(SupportVectorEngine):
         return sampling.key_blocks(n_rows, rows_of_sample(n_rows, self.parameters.max_iter))
 
     def choose(self, grown: Sequence[Grown]) -> None:
-        """Let the trees of all models vote, and use the winner's cut as the rule."""
+        """Let the trees of all models vote, and settle on the answer."""
         self._earlier = list(self.notes)
         self.settle(self._level_sets(range(len(grown)), grown))
 
     def choose_early(self, train: Callable[[int], Sequence[Grown]]) -> None:
-        """Let few models vote, and all models if the few do not agree.
+        """Let a few models vote; if they do not agree, let all models vote.
 
-        ``train(part)`` returns the trees of the models `Ensemble.rounds[part]`. The few agree if
-        each of them has a cut like the winner's, or if none has a significant split. The test
-        ignores `n_clusters`, so that cuts into any number use the same models.
+        ``train(part)`` returns the trees of the models ``ensemble.rounds[part]``. Models agree if
+        each has a cut like the winner's, or if none has a significant split. The test ignores
+        `n_clusters`, so that cuts into any number use the same models.
         """
         first, others = self.ensemble.rounds
         found = dict(zip(first, train(0), strict=True))
@@ -87,8 +85,8 @@ class LevelTreeEngine(SupportVectorEngine):
     def _level_sets(self, numbers: Sequence[int], grown: Sequence[Grown]) -> LevelSets:
         """Return the level sets of the models with these numbers.
 
-        z is scaled to the number of tested rows. Scaled to all rows of a large table, chance
-        differences would be significant.
+        z is scaled to the number of tested rows. If it were scaled to all rows of a large table,
+        chance differences would be significant.
         """
         given, n_tested = self.parameters, self.ensemble.tested_rows
         members = [self.ensemble.members[number] for number in numbers]
@@ -106,13 +104,10 @@ class LevelTreeEngine(SupportVectorEngine):
         tree, boundary = levels.tree, levels.boundary
         self.gamma, self.C = tree.gamma, levels.ensemble.members[levels.answer.member].C
         self.n_iter = self.ensemble.steps
-        f = DecisionFunction(tree.S, (tree.a / boundary).astype(np.float32), tree.gamma)
-        components = self.ensemble.components
-        self.decision = f
+        a = (tree.a / boundary).astype(np.float32)
+        self.decision = DecisionFunction(tree.S, a, tree.gamma)
         self.rule = self.rule_of(levels)
-        self.equilibria = shortest_rows(
-            labelling.climb(f, levels.highest()), components[: len(tree.S)]
-        )
+        self.equilibria = self._unprojected(labelling.climb(self.decision, levels.highest()))
         self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
         if levels.level is not None and boundary != levels.level:
             self.note(
@@ -128,7 +123,7 @@ class LevelTreeEngine(SupportVectorEngine):
             self.note("no split is significant: the answer is one cluster")
 
     def rule_of(self, levels: LevelSets, part: np.ndarray | None = None) -> LevelRule:
-        """Return the rule of a cut of the trees, with the scores of this fit."""
+        """Return the rule of a cut with the parts (B,), and with the scores of this fit."""
         own = levels.part if part is None else part
         components, score = self.ensemble.components, self.levels.score
         return LevelRule.of(components, levels.tree, own, levels.nearest, score)
@@ -136,7 +131,7 @@ class LevelTreeEngine(SupportVectorEngine):
     def cut(
         self, n_clusters: int | None, level: float | None, significance: float | None
     ) -> LevelRule:
-        """Return the rule of another cut; exactly one of the three parameters is given."""
+        """Return the rule of another cut; give exactly one of the three parameters."""
         if n_clusters is not None:
             return self.rule_of(self.levels.cut(n_clusters))
         levels = self.levels
@@ -144,8 +139,10 @@ class LevelTreeEngine(SupportVectorEngine):
 
     @property
     def support_vectors(self) -> np.ndarray:
-        S = self.levels.tree.S
-        return shortest_rows(S.T, self.ensemble.components[: len(S)])
+        return self._unprojected(self.levels.tree.S.T)
+
+    def _unprojected(self, view: np.ndarray) -> np.ndarray:
+        return shortest_rows(view, self.ensemble.components[: view.shape[1]])
 
     def fitted_facts(self) -> Facts:
         tree, answer = self.levels.tree, self.levels.answer
@@ -178,6 +175,6 @@ class LevelTreeEngine(SupportVectorEngine):
         self._grown = map_threads(grown, range(len(ensemble.members)), self.n_jobs)
 
     def find_clusters(self, parts: Parts) -> None:
-        """Let the tested trees vote; the parts are not read."""
+        """Let the trees vote; they were tested in `learn`, so `parts` are not read."""
         grown, self._grown = self._grown, []
         self.choose(grown)

@@ -1,13 +1,12 @@
 """Models that vote on the clusters: their parameters, training and tests.
 
-Models differ in kernel width and in the number of leading directions. Each is an independent task:
-a sequential pass over its own stream of rows, and the growing of its tree.
+Models differ in kernel width and in the number of leading directions. Each is an independent task,
+which trains on its own stream of rows and then grows a tree.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -26,41 +25,36 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree
 Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
 
 MOST_STEPS, FEWEST_STEPS, STEPS_A_ROW = 20_000, 4_000, 5
-"""Number of steps of stochastic gradient descent per model: maximum, minimum, and number per row of
+"""Steps of stochastic gradient descent: maximum and minimum for a model, and number for each row of
 the table."""
 
 PASSES = 500
 """Maximum number of passes over a table."""
 
 PENALTY = 2.0
-"""Default C of the models. It is small, so that f is a density estimate and not flat in dense
+"""Default C of the models. It is small, so that f is a density estimate, which is not flat in dense
 regions."""
 
 BUDGET = 200
 """Default maximum number of support vectors of a model."""
 
-
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
 """Numbers of leading directions; a group of models uses each number."""
 
-
 SIGNIFICANCE_ROWS = 100_000
-"""Maximum number of rows on which a model's splits are tested. With more, irrelevant splits would
-be significant."""
+"""Maximum number of rows on which a model's splits are tested. On more rows, even irrelevant splits
+would be significant."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Models of an effort: gammas in octaves from `density_gamma`, repeats and subspaces.
+    """Choice of models for an effort; up to `FLAT` columns need no subspaces."""
 
-    The first two fields are for tables of few columns, which need no subspaces.
-    """
-
-    octaves: Sequence[float]
-    repeats: int
-    octaves_in_subspaces: Sequence[float]
+    octaves: Sequence[float]  # log2 of a model's gamma, relative to `density_gamma`
+    repeats: int  # number of models with each gamma
+    octaves_in_subspaces: Sequence[float]  # the same for each subspace of more columns
     repeats_in_subspaces: int
-    subspaces: Sequence[int]
+    subspaces: Sequence[int]  # their numbers of leading directions
 
 
 EFFORTS = {
@@ -72,41 +66,42 @@ EFFORTS = {
 
 @dataclass(frozen=True)
 class Member:
-    """Model to train: number of leading directions, kernel parameter and penalty."""
+    """Model to train."""
 
-    n_components: int
+    n_components: int  # number of leading directions that it uses
     gamma: float
     C: float
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models to train, equal on the driver and on every worker."""
+    """Models to train; the driver and all workers have the same."""
 
-    components: np.ndarray  # (q, d) float32: directions for projections, the leading ones first
+    components: np.ndarray  # (q, d) float32: directions, in the order of `leading_directions`
     members: list[Member]
     budget: int | None  # maximum number of support vectors of a member
     maintenance: str  # as in `StochasticGradient`
     projection_size: int
-    steps: int  # of a member
+    steps: int  # number of steps of each member's descent
     seed: int
-    sample_rows: int  # rows, those with the lowest keys, to train and test members
-    ties: bool = False  # few points with many rows each: rows at a peak count in the test
+    sample_rows: int  # members are trained and tested on this number of rows, by lowest keys
+    ties: bool = False  # whether rows at a peak count in its test, as with few distinct rows
 
     def facts(self) -> Facts:
-        """Return all fields except the components as plain values, for `restored`."""
+        """Return all fields except the components as JSON values, for `restored`."""
         return vars(self) | {"components": None, "members": [vars(m) for m in self.members]}
 
     @classmethod
-    def restored(cls, facts: Facts, components: np.ndarray) -> Ensemble:
+    def restored(cls, facts: Facts, components: np.ndarray) -> Self:
         members = [Member(**member) for member in facts["members"]]
         return cls(**facts | {"components": components, "members": members})
 
     @property
     def rounds(self) -> tuple[list[int], list[int]]:
-        """Indices of the members of middle width, one per number of directions, and of all others.
+        """Indices of the members that are trained first, and of the others.
 
-        If the first agree, the others need not be trained.
+        The first have the middle width for each number of directions. If they agree, the others
+        are not trained.
         """
         order = sorted(range(len(self.members)), key=lambda i: self.members[i].gamma)
         of_each: dict[int, list[int]] = {}
@@ -128,10 +123,9 @@ class Ensemble:
     ) -> LevelTree:
         """Train a member on its own stream of rows, and grow its tree.
 
-        ``blocks(stream, ranges, first)`` yields the coordinates (n, q) float32 of rows in the key
-        ranges from index `first` on. The order of rows depends on `stream`, and every pass takes
-        the ranges in another order. The masses of branches are counted on coordinates `pilot` (m,
-        q).
+        ``blocks(stream, ranges, first)`` yields the coordinates (n, q) float32 of the rows in key
+        ranges, from range number `first` on. The order of rows depends on `stream`, and each pass
+        takes the ranges in another order. Masses of branches are shares of the pilot (m, q).
         """
         member = self.members[number]
         descent = self._train(number, ranges, blocks)
@@ -142,7 +136,6 @@ class Ensemble:
         return LevelTree.grow(f, rows, least_mass(len(pilot), member.n_components))
 
     def _train(self, number: int, ranges: sampling.Ranges, blocks: Blocks) -> StochasticGradient:
-        """Return the descent of a member after all its steps."""
         member, epoch = self.members[number], number * self.steps
         q = member.n_components
         descent = StochasticGradient(
@@ -167,8 +160,8 @@ class Ensemble:
     def tested_ranges(self, number: int, n_rows: int) -> sampling.Ranges:
         """Return the key ranges, in blocks, of the rows that test the splits of a member.
 
-        The rows are a part of the sample of a table of `n_rows`. Members have different parts if
-        the sample has more rows than are tested.
+        If the sample of the table of `n_rows` has more rows than are tested, each member tests on
+        another part of it.
         """
         high = sampling.key_threshold(n_rows, self.sample_rows)
         if self.tested_rows == self.sample_rows:
@@ -180,10 +173,7 @@ class Ensemble:
         return ranges + (sampling.cut_keys(0, over, self.tested_rows) if over else [])
 
     def test(self, number: int, tree: LevelTree, n_rows: int, blocks: Blocks) -> np.ndarray:
-        """Return the sums (4, b) int64 of a member's tree for `LevelTree.tested`.
-
-        `blocks` are as in `grow`, of a table of `n_rows`.
-        """
+        """Return the sums (4, b) int64 for `LevelTree.tested`, with `blocks` as in `grow`."""
         sums = np.zeros((4, tree.n_branches), np.int64)
         for block in blocks(0, self.tested_ranges(number, n_rows), 0):
             tree.add_differences(block, sums, self.ties)
@@ -196,7 +186,7 @@ def rows_of_sample(n_rows: int, max_iter: int) -> int:
 
 
 def steps_of_member(n_rows: int, max_iter: int) -> int:
-    """Return the number of steps of a member for a table of `n_rows`, at most `max_iter`."""
+    """Return the number of steps of a member for a table of `n_rows`."""
     return min(max_iter, MOST_STEPS, max(FEWEST_STEPS, STEPS_A_ROW * n_rows), PASSES * n_rows)
 
 
@@ -205,13 +195,13 @@ def make_ensemble(
 ) -> Ensemble:
     """Return the models to train, from pilot rows (m, d) float32 of a table of `n_rows`.
 
-    If gammas are given, there is one model for each, in all features. Otherwise the models' gammas
-    lie around `density_gamma`, computed in each subspace. For more than 3 features, up to 8
-    subspaces are used: the first 2, 3, 4, 6, 8, 12, 16 and all `leading_directions`. A density
-    estimate needs more rows with every dimension, and clusters often lie in few.
+    If gammas are given, there is one model for each, in all features. Otherwise gammas lie around
+    `density_gamma`, which is computed in each subspace. More than 3 features have up to 8
+    subspaces: the first 2, 3, 4, 6, 8, 12, 16 and all `leading_directions`. Clusters often lie in
+    few dimensions, where a density estimate needs fewer rows.
 
-    If the table consists of few points with many rows each, `parting_gamma` gives a kernel so
-    narrow that every point is a peak.
+    If the table consists of few points with many rows each, `parting_gamma` makes kernels so narrow
+    that every point is a peak.
     """
     d, points = pilot.shape[1], few_points(pilot)
     C = PENALTY if given.C is None else float(given.C)

@@ -3,14 +3,13 @@
 A score depends on the root mean square of these distances; Angiulli and Pizzuti use their sum.
 Neighbours are searched among a sample of the table, as in Sugiyama and Borgwardt (2013).
 
-In a normal cluster, the logarithm of this mean distance is about normal above its median, in any
-number of columns. So the median and one quantile of a cluster estimate how many of its rows lie
-beyond a distance.
+In a cluster of normal rows, the upper half of the logarithms of these mean distances is about
+normal too, in any number of columns. So the median and one quantile of a cluster estimate the share
+of its rows beyond a distance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -24,15 +23,15 @@ POINTS, SCORE_NEIGHBOURS = 500, 35
 
 @dataclass(frozen=True)
 class NeighbourScore:
-    """Score of rows by near rows, negative outside.
+    """Score of rows by their nearness to other rows, negative outside.
 
-    Nearness is minus the logarithm of the distance.
+    Nearness is minus the logarithm of the root mean square distance to near rows.
     """
 
     points: np.ndarray  # (q, m) float32: rows of the table, feature by feature
-    least: float  # mean squared distance below which rows count as equally near: duplicates
+    least: float  # lower bound of mean squared distances, for duplicates
     limit: float  # nearness below which rows are outside
-    unit: float  # standard deviation of nearness in a cluster, the unit of scores
+    unit: float  # unit of scores: standard deviation of nearness in a cluster
 
     @classmethod
     def of(
@@ -41,11 +40,11 @@ class NeighbourScore:
         labels: np.ndarray,
         nu: float | None,
         values: np.ndarray | None = None,
-    ) -> NeighbourScore:
-        """Return the score from pilot rows (m, q) float32 along the components, and their labels.
+    ) -> Self:
+        """Fit a score to pilot rows (m, q) float32 along the components, with labels (m,).
 
-        With `nu`, the limit is set so that this share of the pilot is outside. `values` (m, q) are
-        the pilot rows as they are labelled, if they are learned from otherwise, as draws.
+        With `nu`, the limit is set so that this share of the pilot is outside. If pilot rows are
+        random draws (as with modelled columns), `values` (m, q) are the rows as they are labelled.
         """
         n_points = max(min(len(view), POINTS), SCORE_NEIGHBOURS + 1)
         points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
@@ -82,10 +81,7 @@ class NeighbourScore:
 def _usual(
     near: np.ndarray, labels: np.ndarray, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sizes, medians and standard deviations (k,) of nearness (m,) by cluster.
-
-    Small clusters are left out.
-    """
+    """Return sizes (k,) of large clusters, and medians and standard deviations (k,) of nearness."""
     sizes = np.bincount(labels)
     large = np.flatnonzero(sizes >= SHARES_OUTSIDE.min_size * sizes[sizes > 0].mean())
     found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
@@ -94,9 +90,9 @@ def _usual(
 
 
 def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
-    """Return the nearness below which `SHARES_OUTSIDE.outside` of the clusters' rows is expected.
+    """Return the nearness below which a share `SHARES_OUTSIDE.outside` of all rows is expected.
 
-    The limit is more than a standard deviation below every median, where the normal model fits.
+    It is more than a standard deviation below every cluster's median, where the normal model fits.
     """
     outside = SHARES_OUTSIDE.outside
     below = float((middles + float(ndtri(0.01 * outside)) * units).min())

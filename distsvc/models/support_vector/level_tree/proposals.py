@@ -1,11 +1,9 @@
 """Cuts that the level trees of several models propose, with weights and merits.
 
-Every tree ranks its splits twice, by significance and by depth. It proposes the numbers of clusters
-after which the next split is clearly weaker. A cut has less merit if it separates many near rows,
-as a cut through a cluster does.
+Every tree ranks its splits by significance, and again by depth. It proposes cuts after which the
+next split is clearly weaker. A cut that separates many near rows has less merit, because it
+probably cuts through a cluster.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,26 +22,26 @@ PROPOSALS = 6
 """Maximum number of candidates of one model from each ranking."""
 
 LEAST_Z, ENOUGH_Z = 1.0, 3.0
-"""Minimum z of a proposed split, and z above which all splits count as equally significant."""
+"""Minimum z of a split in a proposal, and z above which splits count as equally significant."""
 
 DEPTH_WEIGHT = 0.3
-"""Weight of a proposal by depth, relative to one by significance."""
+"""Factor on the weight of a proposal by depth, relative to a proposal by significance."""
 
 FAINT_Z = 0.05
 """Lower bound of z in the weight of a cut into a given number of clusters."""
 
-
 VOTE_NEIGHBOURS = 10
-"""Number of nearest neighbours of a row for `VoteRows.separated`."""
+"""Number of nearest neighbours of each row for `VoteRows.separated`."""
 
 LARGE_SHARE = 0.03
-"""Value of `VoteRows.separated` that halves a candidate's score."""
+"""Value of `VoteRows.separated` that halves a proposal's merit."""
 
 
 class VoteRows:
-    """Pilot rows (m, q) float32 along the components, m > 1, for comparing cuts, with a cache.
+    """Pilot rows on which cuts are compared, with a cache of their labels in each cut.
 
-    Trees label the rows on `n_jobs` threads.
+    `view` (m, q) float32 are the rows along the components, m > 1. Trees label them on `n_jobs`
+    threads.
     """
 
     def __init__(self, view: np.ndarray, n_jobs: int | None = 1):
@@ -54,26 +52,25 @@ class VoteRows:
         return {"view": self.view, "n_jobs": self.n_jobs, "_cache": {}}
 
     def cut(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
-        """Return the labels (m,) int32 in a cut of tree `number`, `separated` and `entropy`.
+        """Return labels (m,) int32 in a cut of tree `number`, and their `separated` and `entropy`.
 
         `kept` are the bytes of the cut's branches (b,) bool.
         """
         if (number, kept) not in self._cache:
-            seen = np.ascontiguousarray(self.view[:, : tree.S.shape[0]])
-            labels = tree.voter(np.frombuffer(kept, bool)).labels(seen)
+            voter = tree.voter(tree.parts(np.frombuffer(kept, bool)))
+            labels = voter.labels(tree.seen(self.view))
             self._cache[number, kept] = labels, self.separated(labels), entropy(labels)
         return self._cache[number, kept]
 
     @cached_property
     def near(self) -> np.ndarray:
-        """Indices (m, k) int64 of the rows nearest to each row, k <= 10."""
+        """Indices (m, k) int64 of the rows nearest to each row, k <= `VOTE_NEIGHBOURS`."""
+        k = min(VOTE_NEIGHBOURS, len(self.view) - 1)
         with one_thread():
-            return nearest_others(self.view, min(VOTE_NEIGHBOURS, len(self.view) - 1), self.n_jobs)[
-                1
-            ]
+            return nearest_others(self.view, k, self.n_jobs)[1]
 
     def separated(self, labels: np.ndarray) -> float:
-        """Return the share of near pairs that labels (m,) separate, over the share of all pairs.
+        """Return the share of near pairs of rows that labels (m,) separate, relative to all pairs.
 
         It is about 1 for random labels, and 0 if every row has its neighbours' label.
         """
@@ -84,7 +81,7 @@ class VoteRows:
 
 
 def entropy(labels: np.ndarray) -> float:
-    """Return the entropy in nats of clusters' shares of the rows, from labels (m,)."""
+    """Return the entropy, in nats, of the clusters' sizes by labels (m,)."""
     shares = np.bincount(labels) / len(labels)
     shares = shares[shares > 0.0]
     return float(-(shares * np.log(shares)).sum())
@@ -100,12 +97,12 @@ class Proposal:
     """Cut that a model proposes."""
 
     member: int  # index of the model
-    weight: float  # of its vote
-    z: float  # of the least significant split that is kept; infinite for one cluster
+    weight: float  # weight of its vote
+    z: float  # z of its least significant split; infinite for one cluster
     kept: np.ndarray  # (b,) bool: branches that are clusters
-    labels: np.ndarray  # (m,) int32: clusters of the vote's rows
+    labels: np.ndarray  # (m,) int32: clusters of the rows of `VoteRows`
     separated: float  # `VoteRows.separated` of the labels
-    entropy: float  # of the labels
+    entropy: float  # `entropy` of the labels
 
     @property
     def n_clusters(self) -> int:
@@ -119,10 +116,10 @@ class Proposal:
 def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:
     """Return the cuts that trees propose, with their z multiplied by `scale`.
 
-    Splits are ranked by z and by depth, and the first k - 1 are a candidate. By z, the last of them
-    has z >= 1. The candidate's weight is log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)), the
-    gap to the next split. By depth, all have z >= 1, and the weight is 0.3 times the difference in
-    depth to the next. A cut from both rankings has the sum of the weights.
+    Splits are ranked by z, and again by depth. A proposal is the first k - 1 splits of a ranking,
+    all with z >= 1. Its weight is the gap to the next split. By z, the gap is
+    log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)). By depth, it is 0.3 times the difference in
+    depth. The weights of a cut from both rankings are added.
     """
 
     def proposed(number: int) -> list[Proposal]:
@@ -136,11 +133,11 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
 def cuts_into(
     trees: Sequence[LevelTree], n_clusters: int, scale: float, rows: VoteRows
 ) -> list[Proposal]:
-    """Return the trees' cuts into `n_clusters`, or into the maximum that any tree has.
+    """Return the trees' cuts into `n_clusters`, or fewer if no tree has so many branches.
 
     Each tree offers three cuts. The first keeps the most significant splits. The second starts from
-    all splits with z >= 1 and merges the smallest clusters. The third keeps the deepest splits. A
-    cut is weighted by the z of its least significant split, the third cut by 0.3 z.
+    all splits with z >= 1 and merges the smallest clusters. The third keeps the deepest splits. The
+    weight of a cut is the z of its least significant split, and 0.3 z for the third cut.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
 
@@ -151,7 +148,7 @@ def cuts_into(
         cuts = (
             (tree.most_significant(n_clusters), 1.0),
             (_joined(number, tree, n_clusters, scale, rows), 1.0),
-            (_first(tree, _deep(tree, scale), n_clusters), DEPTH_WEIGHT),
+            (tree.first(_deep(tree, scale), n_clusters), DEPTH_WEIGHT),
         )
         offered = []
         for kept, share in cuts:
@@ -165,7 +162,6 @@ def cuts_into(
 def _of_all(
     proposed: Callable[[int], list[Proposal]], trees: Sequence[LevelTree], rows: VoteRows
 ) -> list[Proposal]:
-    """Return the proposals of all trees, in the order of the trees."""
     _ = rows.near  # fill the cache before threads start
     found = map_threads(proposed, range(len(trees)), rows.n_jobs)
     return list(chain.from_iterable(found))
@@ -194,11 +190,11 @@ def _candidates(
 def most_like(
     trees: Sequence[LevelTree], labels: np.ndarray, scale: float, rows: VoteRows
 ) -> tuple[Proposal, float]:
-    """Return the tree cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
+    """Return the cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
 
-    In each tree, the two clusters are merged after which most pairs of rows agree with `labels`.
-    This is repeated as long as agreement does not fall, or there are more clusters than labels. The
-    returned cut has weight 0.
+    In each tree, clusters are merged in pairs, each time the pair that makes most pairs of rows
+    agree with `labels`. Merging ends when agreement would fall and there are no more clusters than
+    labels. The returned cut has weight 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
@@ -210,10 +206,9 @@ def most_like(
 
 
 def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -> np.ndarray:
-    """Return `kept` (b,) bool without the clusters that have no rows.
+    """Return `kept` (b,) bool without clusters that have no rows.
 
-    A cluster of few support vectors can lose all its rows to a neighbour that was merged with
-    others.
+    A cluster of few support vectors can lose all its rows when its neighbours are merged.
     """
     while True:
         sizes = np.bincount(rows.cut(number, tree, kept.tobytes())[0], minlength=kept.sum())
@@ -226,7 +221,6 @@ def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -
 
 
 def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRows) -> np.ndarray:
-    """Return the branches (b,) bool of a cut like labels (m,), found by greedy merges."""
     kept = np.ones(tree.n_branches, bool)
     part = rows.cut(number, tree, kept.tobytes())[0][: len(labels)]
     k = int(labels.max()) + 1
@@ -275,18 +269,18 @@ def _by_depth(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float
 def _strongest(
     tree: LevelTree, order: np.ndarray, weights: np.ndarray
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield the cuts with the largest weights, except one cluster.
+    """Yield the cuts of largest weight into at least two clusters.
 
-    One cluster is no candidate, because a model that is too narrow or too wide always proposes it.
+    One cluster is not proposed, because models with too narrow or too wide kernels always would.
     """
     weights[0] = 0.0
     for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
         if weights[i] > 1e-6:
-            yield _first(tree, order, int(i) + 1), float(weights[i])
+            yield tree.first(order, int(i) + 1), float(weights[i])
 
 
 def _deep(tree: LevelTree, scale: float) -> np.ndarray:
-    """Return the branches by falling depth, those with z >= 1 first."""
+    """Return the branches with z >= 1, then all others, each the deepest first."""
     faint = scale * tree.z < LEAST_Z
     return np.lexsort((-tree.depths, faint))
 
@@ -294,10 +288,10 @@ def _deep(tree: LevelTree, scale: float) -> np.ndarray:
 def _joined(
     number: int, tree: LevelTree, n_clusters: int, scale: float, rows: VoteRows
 ) -> np.ndarray:
-    """Return the branches (b,) bool of a cut into `n_clusters`, by merging small clusters.
+    """Return the branches (b,) bool of a cut into `n_clusters`, made by merging small clusters.
 
-    It starts with all branches with z >= 1. The smallest cluster merges across its highest saddle
-    until `n_clusters` are left, so that a few rows of noise are no cluster.
+    At first, all branches with z >= 1 are clusters. The smallest cluster merges across its highest
+    saddle until `n_clusters` are left, so that a few rows of noise are no cluster.
     """
     clear = int((scale * tree.z >= LEAST_Z).sum())
     kept = tree.most_significant(max(n_clusters, clear))
@@ -315,10 +309,4 @@ def _joined(
         sizes[smallest] = np.inf
         ends[ends == smallest] = other
         kept[own[i]] = False
-    return kept
-
-
-def _first(tree: LevelTree, order: np.ndarray, n_clusters: int) -> np.ndarray:
-    kept = np.zeros(tree.n_branches, bool)
-    kept[order[:n_clusters]] = True
     return kept

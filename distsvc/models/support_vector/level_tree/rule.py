@@ -1,11 +1,9 @@
 """Rule of a cut of the level tree, and the scores of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,12 +23,12 @@ from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourSc
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
-"""Minimum and maximum exponent of kernel sums in shares; wider kernels have higher exponents."""
+"""Minimum and maximum exponent of kernel sums in shares; the exponent grows with kernel width."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Fields of a rule that scores rows by `NeighbourScore`."""
+    """Base of rules that score rows by a `NeighbourScore`."""
 
     components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
     near_points: Annotated[np.ndarray, ArrayField("float32", "c W")]
@@ -40,7 +38,7 @@ class Scored:
 
     @staticmethod
     def fields_of(components: np.ndarray, score: NeighbourScore) -> dict[str, Any]:
-        """Return the fields of `Scored` for the score of rows projected on `components`."""
+        """Return the fields of `Scored` for a score of rows projected on `components`."""
         near = {f"near_{name}": value for name, value in vars(score).items()}
         return {"components": components, **near}
 
@@ -59,8 +57,8 @@ class Scored:
 class LevelRule(Scored, Rule):
     """Rule that labels a row by the cluster with the largest weighted kernel sum.
 
-    g(x) = sum_j a_j K(s_j, x) has the support vectors S on the first q components, feature by
-    feature. Their clusters are `part`. With `nearest`, the nearest support vector labels a row.
+    Support vectors S on the first q components, feature by feature, have weights a and clusters
+    `part`. With `nearest`, a row gets the cluster of its nearest support vector instead.
     """
 
     form: ClassVar[str] = "level-tree"
@@ -97,8 +95,8 @@ class LevelRule(Scored, Rule):
         part: np.ndarray,
         nearest: bool,
         score: NeighbourScore,
-    ) -> LevelRule:
-        """Return the rule of a cut of a tree, with parts (B,) int64 and the score of rows."""
+    ) -> Self:
+        """Return the rule of a cut with the parts (B,) int64 of the tree's support vectors."""
         scored = cls.fields_of(components, score)
         return cls(S=tree.S, a=tree.a, part=part, gamma=tree.gamma, nearest=nearest, **scored)
 
@@ -115,10 +113,6 @@ class LevelRule(Scored, Rule):
         return self._voted(project(Z, self.components[: len(self.S)]))
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32.
-
-        With `nearest` they are computed from the nearest support vectors, as in `BoundaryRule`.
-        """
         S, a, ends = self._voter.groups
         view = project(Z, self.components[: len(S)])
         if self.nearest:
@@ -135,10 +129,10 @@ class LevelRule(Scored, Rule):
 
     @cached_property
     def _power(self) -> float:
-        """Power of a cluster's kernel sum in its share of a row.
+        """Exponent of kernel sums in shares.
 
         A kernel of variance h^2 widens clusters of variance s^2. The logarithm of the ratio of two
-        sums shrinks to about s^2 / (s^2 + h^2) of its value; the power corrects that.
+        sums thus shrinks by a factor of about s^2 / (s^2 + h^2), which the exponent corrects.
         """
         weights, V, inside = self.a.astype(np.float64), self.S.T.astype(np.float64), 0.0
         for c in range(self.n_clusters):

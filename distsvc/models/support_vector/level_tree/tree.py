@@ -4,9 +4,8 @@ g(x) = sum_j a_j K(s_j, x) is the weighted kernel sum over the support vectors o
 function f = g - 1; `f.sums` computes g. The components of {x : g(x) >= level}, over all levels,
 form a tree. Classical support vector clustering is its cut at level 1.
 
-The vertices are the support vectors. Each is joined to near ones, by edges as high as the lowest
-value of g found on them. Another number of clusters needs no training: splits are kept or undone
-afterwards.
+The vertices are the support vectors. Edges join each vertex to near vertices. The height of an edge
+is the lowest value of g found on it. A cut into another number of clusters needs no new training.
 
 | here | meaning |
 |---|---|
@@ -14,12 +13,11 @@ afterwards.
 | joint, saddle | the edge at which a branch merges, and the lowest point of that edge |
 | peak | the highest support vector of a branch |
 | z | density at the peak minus density at the saddle, in standard errors |
-| depth | minus the logarithm of their ratio, saddle / peak |
+| depth | minus the logarithm of the density at the saddle, relative to the peak |
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -34,42 +32,66 @@ TREE_NEIGHBOURS = 10
 EDGE_PLACES = 0.25, 0.5, 0.625
 """Positions on an edge, from 0 to 1, at which g is evaluated.
 
-One is not at a quarter: on a lattice, an edge of four steps has lattice points at its quarters."""
+The last is not 0.75: on a lattice, an edge of four steps has lattice points at all quarters."""
 
 EMPTY = 0.05
-"""Ridge on the ratio of densities at saddle and peak, which limits the depth of empty saddles."""
+"""Number added to the ratio of densities, saddle / peak; it limits the depth of empty saddles."""
+
+
+class Voter:
+    """Labels rows by the cluster with the largest kernel sum.
+
+    Support vectors S (q, B) float32 have the weights a (B,) float32 and the clusters `part` (B,).
+    With `nearest`, rows get the cluster of their nearest support vector instead.
+    """
+
+    def __init__(
+        self, S: np.ndarray, a: np.ndarray, gamma: float, part: np.ndarray, nearest: bool = False
+    ):
+        order, ends = grouped(part)
+        # Support vectors and weights sorted by cluster, and the end of each cluster.
+        self.groups = np.ascontiguousarray(S[:, order]), np.ascontiguousarray(a[order]), ends
+        self._gamma = float(gamma)
+        self._nearest = Nearest(np.ascontiguousarray(S.T)) if nearest else None
+        self._part = part.astype(np.int32)
+
+    def labels(self, X: np.ndarray) -> np.ndarray:
+        """Return the clusters (n,) int32 of the rows X (n, q) float32."""
+        if self._nearest is not None:
+            return self._part[self._nearest(X)]
+        return kernels.vote(X, *self.groups, self._gamma)
 
 
 @dataclass(frozen=True)
 class LevelTree:
-    """Branches of one decision function; the root's parent is -1.
+    """Tree of one decision function; the root's parent is -1.
 
     Arrays have an entry for each vertex (B,), edge (B - 1,) or branch (b,). `z` and `depths` are
-    infinite for the root, and empty until `tested`. A depth is -log(saddle / peak + 0.05), of
-    kernel density estimates from the rows.
+    infinite for the root, and empty until `tested`. A depth is -log(saddle / peak + `EMPTY`), from
+    kernel density estimates at both points.
     """
 
-    S: np.ndarray  # (q, B) float32: support vectors, feature by feature: the vertices
+    S: np.ndarray  # (q, B) float32: support vectors (the vertices), feature by feature
     a: np.ndarray  # (B,) float32: weights of the support vectors
     gamma: float
     heights: np.ndarray  # (B,) float32: g at the vertices
-    edges: np.ndarray  # (B - 1, 2) int64: spanning tree of the vertices, by falling height
+    edges: np.ndarray  # (B - 1, 2) int64: spanning tree of the vertices, highest edge first
     edge_heights: np.ndarray  # (B - 1,) float32: lowest value of g found on each edge
     births: np.ndarray  # (b,) float32: highest level of g at which a branch is separate
-    deaths: np.ndarray  # (b,) float32: lowest such level; the root's is 0
+    deaths: np.ndarray  # (b,) float32: lowest level of g at which it is separate; 0 for the root
     masses: np.ndarray  # (b,) float64: share of the rows in a branch when it dies
-    peaks: np.ndarray  # (b,) int64: vertices
-    parents: np.ndarray  # (b,) int64: branches
-    joints: np.ndarray  # (b,) int64: indices into `edges`, -1 for the root
-    saddles: np.ndarray  # (q, b) float32: lowest point on its joint; for the root, its peak
+    peaks: np.ndarray  # (b,) int64: highest vertex of each branch
+    parents: np.ndarray  # (b,) int64: branch that each branch merges into
+    joints: np.ndarray  # (b,) int64: edge at which each branch merges, -1 for the root
+    saddles: np.ndarray  # (q, b) float32: lowest point of each joint; for the root, its peak
     z: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (b,) float64
     depths: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (b,) float64
 
     @classmethod
-    def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> LevelTree:
+    def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> Self:
         """Build the tree of f; a branch has at least `least_mass` of the rows (n, q) float32.
 
-        Each row counts for its nearest support vector.
+        A branch has the rows whose nearest support vector it contains.
         """
         V = np.ascontiguousarray(f.S.T)
         heights = f.sums(V)
@@ -95,25 +117,32 @@ class LevelTree:
 
     @property
     def n_branches(self) -> int:
-        """Number of branches with the root: the maximum number of clusters."""
+        """Number of branches, with the root; a cut has at most so many clusters."""
         return len(self.births)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray, ties: bool = False) -> None:
-        """Add rows to the `sums` (4, b) int64 that `tested` takes, in fixed-point units.
+        """Add rows X (n, >= q) float32 to the `sums` (4, b) int64 that `tested` takes.
 
-        The sums of each branch are of D, D^2, the number of rows, and K(peak, x), where D = K(peak,
-        x) - K(saddle, x). Rows X are (n, q) float32 or wider; further features are ignored. Rows
-        exactly at a peak or saddle count only with `ties`.
+        The sums of each branch are D, D^2, 1 and K(peak, x), summed over rows x in fixed-point
+        units, with D = K(peak, x) - K(saddle, x). Rows exactly at a peak or saddle count only with
+        `ties`.
         """
-        rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
         peaks = np.ascontiguousarray(self.S[:, self.peaks])
-        kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums, ties)
+        kernels.add_differences(self.seen(X), peaks, self.saddles, self.gamma, sums, ties)
+
+    def seen(self, view: np.ndarray) -> np.ndarray:
+        """Return the first q columns of rows `view`, which the tree uses."""
+        return np.ascontiguousarray(view[:, : len(self.S)])
+
+    def first(self, order: np.ndarray, n_clusters: int) -> np.ndarray:
+        """Return the first `n_clusters` branches in an order, as (b,) bool."""
+        kept = np.zeros(self.n_branches, bool)
+        kept[order[:n_clusters]] = True
+        return kept
 
     def most_significant(self, n_clusters: int) -> np.ndarray:
         """Return the `n_clusters` branches with the largest z, as (b,) bool."""
-        kept = np.zeros(self.n_branches, bool)
-        kept[np.argsort(-self.z, kind="stable")[:n_clusters]] = True
-        return kept
+        return self.first(np.argsort(-self.z, kind="stable"), n_clusters)
 
     def components_at(self, level: float) -> np.ndarray:
         """Return the branches that are components of {x : g(x) >= level}, as (b,) bool.
@@ -124,19 +153,19 @@ class LevelTree:
         return alive | (self.parents < 0)
 
     def parts(self, kept: np.ndarray) -> np.ndarray:
-        """Return the part (B,) int32 of every support vector if the branches (b,) are `kept`.
+        """Return the part (B,) int32 of each support vector if the branches (b,) are `kept`.
 
-        The number of parts is the number of kept branches, which must include the root.
+        There are as many parts as kept branches, which must include the root.
         """
         joined = np.ones(len(self.edges), bool)
         joined[self.joints[kept & (self.parents >= 0)]] = False
         return kernels.forest_parts(len(self.heights), self.edges, joined)
 
-    def voter(self, kept: np.ndarray) -> Voter:
-        """Return the voter between the parts of the `kept` branches (b,) bool."""
-        return Voter(self.S, self.a, self.gamma, self.parts(kept))
+    def voter(self, part: np.ndarray, nearest: bool = False) -> Voter:
+        """Return the voter for clusters `part` (B,) of the support vectors."""
+        return Voter(self.S, self.a, self.gamma, part, nearest)
 
-    def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
+    def tested(self, sums: np.ndarray, n_rows: int) -> Self:
         """Return the tree with the z statistic and depth of each branch, from sums (4, b).
 
         z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x), scaled to a sample of `n_rows` rows.
@@ -153,41 +182,17 @@ class LevelTree:
         return replace(self, z=z, depths=np.where(root, np.inf, depths))
 
 
-class Voter:
-    """Labels rows by the cluster with the largest kernel sum.
-
-    Support vectors S (q, B) float32 have the weights a (B,) float32 and the clusters `part` (B,).
-    With `nearest`, rows get the cluster of their nearest support vector instead.
-    """
-
-    def __init__(
-        self, S: np.ndarray, a: np.ndarray, gamma: float, part: np.ndarray, nearest: bool = False
-    ):
-        order, ends = grouped(part)
-        # The support vectors cluster by cluster, their weights, and the end of each cluster.
-        self.groups = np.ascontiguousarray(S[:, order]), np.ascontiguousarray(a[order]), ends
-        self._gamma = float(gamma)
-        self._nearest = Nearest(np.ascontiguousarray(S.T)) if nearest else None
-        self._part = part.astype(np.int32)
-
-    def labels(self, X: np.ndarray) -> np.ndarray:
-        """Return the clusters (n,) int32 of the rows X (n, q) float32."""
-        if self._nearest is not None:
-            return self._part[self._nearest(X)]
-        return kernels.vote(X, *self.groups, self._gamma)
-
-
 def neighbours(V: np.ndarray) -> np.ndarray:
-    """Return the edges (m, 2) int64 of a connected graph of the nearest neighbours of V (n, q).
+    """Return the edges (m, 2) int64 of a connected nearest-neighbour graph of vertices V (n, q).
 
-    Each vertex is joined to its `TREE_NEIGHBOURS` nearest. If there are several components, the
-    smallest is joined to the rest by the shortest edge, until one component is left.
+    Each vertex is joined to its `TREE_NEIGHBOURS` nearest vertices. While there are several
+    components, the shortest edge joins the smallest component to the rest.
     """
     n = len(V)
     k = min(TREE_NEIGHBOURS + 1, n)
     near = cKDTree(V).query(V, k=k)[1].reshape(n, k)
     ends = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
-    low, high = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1).T  # symmetric, without loops
+    low, high = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1).T  # undirected, without loops
     pairs = np.column_stack(np.divmod(np.unique(low * n + high), n))
     while True:
         part = kernels.forest_parts(n, pairs, np.ones(len(pairs), bool))
@@ -204,9 +209,9 @@ def neighbours(V: np.ndarray) -> np.ndarray:
 def _lowest_points(
     f: DecisionFunction, V: np.ndarray, heights: np.ndarray, pairs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest value of g on each edge (m,) float32, and its point (m, q) float32.
+    """Return the lowest value of g on each edge (m,) float32, and where it is (m, q) float32.
 
-    An edge is evaluated at its ends and 3 inner points.
+    g is evaluated at both ends of an edge, and at `EDGE_PLACES`.
     """
     start, end = V[pairs[:, 0]], V[pairs[:, 1]]
     at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]

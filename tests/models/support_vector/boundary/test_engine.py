@@ -29,7 +29,7 @@ def blobs(n=400):
 
 def find_clusters(engine, Z, keys):
     """Do phase two as a job does, with rows in three parts and trajectories in two."""
-    f, limit = engine.decision, engine.decision_facts()["boundary_size"]
+    f, limit = engine.decision, engine.parameters.boundary_size
     boundary = Boundary.empty(f)
     for part in np.array_split(np.arange(len(Z)), 3):
         found = Boundary.collect(f, Z[part], keys[part], engine.epsilon, limit)
@@ -38,7 +38,7 @@ def find_clusters(engine, Z, keys):
     ends = [labelling.climb(f, part) for part in np.array_split(boundary.X, 2)]
     engine.set_equilibria(boundary.X, np.concatenate(ends))
     blocks = range(labelling.pair_blocks(len(engine.vertices)))
-    samples = engine.decision_facts()["segment_samples"]
+    samples = engine.parameters.segment_samples
     pairs = [labelling.connected_pairs(f, engine.vertices, block, samples) for block in blocks]
     engine.set_clusters(np.concatenate(pairs))
 

@@ -42,7 +42,7 @@ def test_the_offset_is_the_same_to_the_bit(rows, commands, monkeypatch, executab
     monkeypatch.setattr(libsvm, "__file__", file)
     found = libsvm.one_class_offset(rows, 0.5, 0.1)
     assert len(commands) == tries
-    assert found == libsvm.one_class_machine(rows, 0.5, 0.1).offset_[0]
+    assert found == libsvm.one_class_machine(rows, 0.5, 0.1)[1]
 
 
 def test_no_child_process_starts_if_scikit_learn_is_loaded(rows, commands):

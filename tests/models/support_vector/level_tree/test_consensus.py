@@ -66,7 +66,8 @@ def elected(trees, n_rows=400, rows=400, n_clusters=None):
 
 
 def labels_of(answer, trees):
-    return trees[answer.member].voter(answer.kept).labels(pilot()[0])
+    tree = trees[answer.member]
+    return tree.voter(tree.parts(answer.kept)).labels(pilot()[0])
 
 
 def test_the_vote_of_equal_trees():

@@ -40,7 +40,7 @@ def test_clusters_are_numbered_by_their_sizes():
     levels = level_sets([tree_of([9.0, 8.0])] * 2)
     assert levels.answer.n_clusters == 3
     assert levels.part.tolist() == [2, 0, 1]
-    assert levels.voter.labels(levels.rows(X)).tolist() == np.array([2, 0, 1])[y].tolist()
+    assert levels.labels(X).tolist() == np.array([2, 0, 1])[y].tolist()
     # the middle vertex is joined to the root's, and they are the larger cluster
     merged = levels.numbered(np.array([True, True, False]))
     assert sorted(np.bincount(merged[y])) in ([60, 360], [180, 240], [120, 300])
