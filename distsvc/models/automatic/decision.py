@@ -1,18 +1,18 @@
-"""The decision among the proposals of all views, by one measure.
+"""The decision among the proposals of all views.
 
-A proposal is a partition of the pilot's first rows. A mixture's proposals must be found again in
-halves of the rows. The quality of a proposal is the BIC of the rows if each cluster is one
-population (`distsvc.models.mixture.population`). A single cluster is also a proposal.
+A proposal is a partition of the pilot's first rows; a single cluster is a proposal, too. Mixtures
+of halves of the rows must find a mixture's proposals again. The quality of a proposal is the BIC of
+the rows if each cluster is one population (`distsvc.models.mixture.population`).
 
-Another sample of the table may prefer another proposal. The answer is the proposal with the highest
-expected adjusted Rand index with the one that another sample prefers (Fritsch and Ickstadt 2009).
-Samples are replicates of the rows' log-likelihoods by random signs (Liu 1988). A replicate can
-prefer a mixture whose clusters overlap only if, in this replicate, the best mixture of normals is
-better than one population.
+Other samples of the table may prefer other proposals. They are simulated by random signs of the
+rows' log-likelihoods (Liu 1988). The answer has the highest expected adjusted Rand index with the
+proposal that such a replicate prefers (Fritsch and Ickstadt 2009). A replicate can prefer a mixture
+with overlapping clusters only if, in this replicate, the best mixture of normals is better than one
+population.
 
 The previous run's answer, fitted again, is kept unless another proposal is clearly better on rows
-that neither was fitted to. The test is Vuong's (1989) of models that are not nested, with the BIC's
-correction for the numbers of parameters.
+to which neither was fitted. The test compares models that are not nested (Vuong 1989), with the
+BIC's correction for the numbers of parameters.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,14 +36,14 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
 LEVEL_TREE, GRAPH, CENTRES, MIXTURE = "support-vector", "graph", "centres", "mixture"
-"""Views, as in `AutoClustering.algorithm_`."""
+"""Names of views, the values of `AutoClustering.algorithm_`."""
 
 SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
 """Maximum number of pilot rows in the search for mixtures, and in the comparison of proposals."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
-"""Maximum EM steps, and tolerance, of the final fit on all pilot rows and of the fit that starts
-from the previous labels."""
+"""Maximum number of EM steps, and tolerance, of two fits: the final fit on all pilot rows, and the
+fit that starts from the previous answer."""
 
 SEPARATE = 0.65
 """Adjusted Rand index of the likeliest labels with drawn ones, above which clusters are separate.
@@ -52,10 +52,10 @@ Labels are drawn by the posterior probabilities. At or below this index clusters
 """
 
 REPLICATE_WORDS = 4
-"""Number of 64-bit words of random signs for each row. Each bit is a replicate: 256 in all."""
+"""Number of 64-bit words with random signs for each row. Each bit is a replicate: 256 in all."""
 
 SIGNIFICANT = 3.8
-"""Minimum z statistic of another answer that replaces the previous one.
+"""Minimum z statistic of an answer that replaces the previous answer.
 
 It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 """
@@ -65,29 +65,26 @@ DRAWN, HALVES, SIGNS = 0, 1, 2
 
 FOLLOWED = "The clusters of the previous run were found again and kept."
 
-VIEW_WORDS = {
-    GRAPH: "a graph of near rows",
-    MIXTURE: "a mixture of normals and categories",
-}
+VIEW_WORDS = {GRAPH: "a graph of near rows", MIXTURE: "a mixture of normals and categories"}
 
 
 @dataclass
 class PartitionProposal:
     """A partition of the pilot's first m rows that one view proposes.
 
-    Populations are fitted to the drawn clusters: the most probable ones would cut off tails where
-    clusters overlap.
+    Populations are fitted to the clusters `drawn`. The most probable clusters (`labels`) would cut
+    off tails where clusters overlap.
     """
 
     view: str  # `LEVEL_TREE`, `GRAPH`, `CENTRES` or `MIXTURE`
     labels: np.ndarray  # (m,) int: clusters of the rows
-    drawn: np.ndarray  # (m,) int: drawn from the rows' posteriors; `labels` if there are none
-    make: Callable[[], Rule]
-    levels: LevelSets | None = None  # of the level tree, if one made the partition
+    drawn: np.ndarray  # (m,) int: drawn from the rows' posteriors; `labels` without posteriors
+    make: Callable[[], Rule]  # makes the rule
+    levels: LevelSets | None = None  # set if a level tree made the partition
     quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))  # set by `describe`
     support: float = 1.0  # share of the models, or of the runs of k-means, that find it
-    found_again: float = 1.0  # agreement of a mixture's partition with those from halves of rows
-    agreement: float = 0.0  # probability that another sample gives this answer; set by `decide`
+    found_again: float = 1.0  # for a mixture: agreement with partitions from halves of the rows
+    agreement: float = 0.0  # probability that another sample has this answer; set by `decide`
     preferred: float = 0.0  # share of other samples that prefer it; set by `decide`
 
     @property
@@ -95,7 +92,7 @@ class PartitionProposal:
         return len(np.unique(self.labels))
 
     def describe(self, rows: PopulationRows) -> None:
-        """Set the quality, from populations of the clusters in the first m of `rows`."""
+        """Shorten the partition to `rows`, the first m, and set its quality."""
         m = len(rows)
         self.labels, self.drawn = self.labels[:m], self.drawn[:m]
         self.quality = quality_of(rows, np.unique(self.drawn, return_inverse=True)[1])
@@ -103,16 +100,11 @@ class PartitionProposal:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Proposals of mixtures, the single cluster, and the quality of the best mixture of normals."""
+    """Proposals of mixtures."""
 
     proposals: list[PartitionProposal]
-    one: PartitionProposal
-    normals: Quality
-
-    def describe(self, rows: PopulationRows) -> None:
-        """Set the quality of one cluster and of all proposals."""
-        for each in (self.one, *self.proposals):
-            each.describe(rows)
+    one: PartitionProposal  # proposal of one cluster
+    normals: Quality  # quality of the best mixture of normals
 
 
 @dataclass(frozen=True)
@@ -120,16 +112,16 @@ class Alternative:
     """A proposal that differs from the answer."""
 
     proposal: PartitionProposal
-    chance: float  # probability that another sample gives it, and not the answer
+    chance: float  # probability that another sample has it, and not the answer
     likeness: float  # adjusted Rand index with the answer
 
 
 @dataclass(frozen=True)
 class ViewDecision:
-    """The chosen proposal, and all proposals, the most probable first."""
+    """The chosen proposal, and all others."""
 
     best: PartitionProposal
-    proposals: list[PartitionProposal]
+    proposals: list[PartitionProposal]  # all proposals, the most probable first
     followed: bool  # whether the previous run's answer was kept
 
     @cached_property
@@ -151,8 +143,8 @@ class ViewDecision:
     def overlap(self) -> float | None:
         """Expected share of rows in a wrong cluster, by the populations' posteriors.
 
-        None without posteriors, or if clusters hardly overlap: labels drawn from the posteriors
-        then agree with the answer to more than `SAME_ANSWER`.
+        None without posteriors, or if clusters hardly overlap. Labels drawn from the posteriors
+        then agree with the answer by more than `SAME_ANSWER`.
         """
         posterior = self.best.quality.posterior
         if posterior is None or expected_rand_index(self.best.labels, posterior) > SAME_ANSWER:
@@ -160,6 +152,7 @@ class ViewDecision:
         return float(1.0 - posterior.max(axis=1).mean())
 
     def counts(self) -> dict[str, int]:
+        """Return the number of clusters of each view's best proposal, by view."""
         found: dict[str, int] = {self.best.view: self.best.n_clusters}
         for one in self.proposals:
             found.setdefault(one.view, one.n_clusters)
@@ -191,16 +184,17 @@ def mixture_proposals(
 ) -> Mixtures:
     """Return the partitions that mixtures of the pilot's rows propose.
 
-    The best fit of each number of components is a proposal. Further proposals join the most
-    confused clusters of the best fit of all, one pair after the other. Partitions with small
-    clusters are left out; with `n_clusters`, only if others remain. Without `n_clusters`,
-    partitions that halves of the rows do not find again are left out, too.
+    The best fit with each number of components is a proposal. Further proposals join the most
+    confused clusters of the best fit of all, pair by pair. With a `start`, one more mixture starts
+    from the previous answer. Partitions with small clusters are left out; with `n_clusters`, only
+    if others remain. Without `n_clusters`, partitions that halves of the rows do not find again are
+    left out, too.
 
-    `rows` are draws, and `values` the same rows as they are labelled, which decide how large
-    clusters are. `latent` (n, r) are the same rows as continuous variables, for starts by k-means.
+    `rows` are draws. `values` are the same rows as they are labelled, which decide the sizes of
+    clusters. `latent` (n, r) are the same rows as continuous variables, for starts by k-means.
     Random numbers follow from `row_numbers` (n,) int64, the rows' numbers in the table.
     ``make_rule(mixture, cluster, labels)`` returns a rule from the clusters (K,) of the mixture's
-    components and the labels (n,) of the rows. One more mixture starts from the previous answer.
+    components and the labels (n,) of the rows.
     """
     m = min(len(rows), DECISION_ROWS)
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
@@ -221,7 +215,7 @@ def mixture_proposals(
         return PartitionProposal(MIXTURE, posterior.argmax(axis=1), drawn, make)
 
     proposals, large = [], []
-    least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
+    least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as in level trees
     for mixture, cluster, posterior in _partitions(found, first):
         if n_clusters in (None, posterior.shape[1]):
             proposals.append(proposal(mixture, cluster, posterior))
@@ -251,8 +245,8 @@ def _partitions(
 ) -> Iterator[tuple[NormalMixture, np.ndarray, np.ndarray]]:
     """Yield mixtures, the clusters (K,) of their components, and the posteriors (n, k) of rows.
 
-    First comes the best fit of each number of components. Then the most confused clusters of the
-    best fit of all are joined one after the other.
+    First comes the best fit with each number of components. Then the most confused clusters of the
+    best fit of all are joined, pair by pair.
     """
     for fit in found.best_of_each[1:]:
         yield fit.mixture, np.arange(fit.mixture.n_components), fit.mixture.posterior(rows)
@@ -273,8 +267,8 @@ def _agreement_of_halves(
 ) -> np.ndarray:
     """Return the agreement (k,) of each partition (n,) with partitions from halves of the rows.
 
-    Mixtures fitted to a half of the rows propose partitions. The agreement is the highest adjusted
-    Rand index with a proposal, averaged over both halves.
+    Mixtures fitted to one half propose partitions of all rows. The highest adjusted Rand index with
+    these, averaged over both halves, is the agreement.
     """
     prior = Prior.of(rows)
     order = np.argsort(keyed_uniforms(row_numbers[: len(rows)], HALVES))
@@ -293,13 +287,13 @@ def _agreement_of_halves(
 
 
 def _sizes(mixture: NormalMixture, cluster: np.ndarray, rows: MixtureRows) -> np.ndarray:
-    """Return the numbers of rows (k,) with each label, for the clusters (K,) of components."""
+    """Return the sizes (k,) of clusters among `rows`; `cluster` (K,) are those of components."""
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
     return np.bincount(labels, minlength=int(cluster.max()) + 1)
 
 
 def _by_cluster(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Return posteriors (n, k) of clusters from those (n, K) of their components."""
+    """Return the posteriors (n, k) of clusters from the posteriors (n, K) of components."""
     k = int(cluster.max()) + 1
     return np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
 
@@ -307,9 +301,9 @@ def _by_cluster(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
 def _continued(
     start: MixtureStart, rows: MixtureRows, values: MixtureRows, shape: Shape, least: float
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
-    """Run EM from a start, and again without clusters of fewer than `least` rows, if any.
+    """Run EM from a start; while clusters have fewer than `least` rows, drop them and repeat.
 
-    `values` are the same rows as they are labelled. Returns the last start, the mixture, the
+    `values` are the same rows as they are labelled. Return the last start, the mixture, the
     clusters of its components, and the posteriors (n, k) of clusters.
     """
     prior = Prior.of(rows)
@@ -329,7 +323,7 @@ def _continued(
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join the two clusters whose rows are most often confused (Hennig 2010)."""
+    """Return posteriors and clusters with the two most confused clusters joined (Hennig 2010)."""
     k = posterior.shape[1]
     labels = posterior.argmax(axis=1)
     sums = np.array([posterior[labels == c].sum(axis=0) for c in range(k)])
@@ -350,9 +344,9 @@ def _final_rule(
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
     before: NormalMixture | None = None,
 ) -> Rule:
-    """Return the rule of a mixture, after EM on all rows if it was fitted to fewer.
+    """Return the rule of a mixture, with cluster 0 the largest.
 
-    The largest cluster is the first.
+    If the mixture was not fitted to all rows, EM on all rows comes first.
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
@@ -369,12 +363,12 @@ def decide(
     previous: np.ndarray | None,
     everything: Callable[[], PopulationRows],
 ) -> ViewDecision:
-    """Return the decision among all proposals, whose qualities are set.
+    """Return the decision among all proposals, which have been described.
 
-    `graph` are partitions by the graph's level tree, and by the previous run's landmarks. Random
-    signs follow from the numbers `row_numbers` (n,) int64 of the pilot's rows. With `n_clusters`,
-    one cluster is a proposal only if there is no other. `previous` (m,) are the rows' labels in
-    the previous answer. ``everything()`` returns all rows of the pilot.
+    `graph` are partitions by the graph's level tree, and by the previous run's landmarks. With
+    `n_clusters`, one cluster is a proposal only if there is no other. Random signs follow from
+    `row_numbers` (n,) int64, the numbers of the pilot's rows. `previous` (m,) are the rows' labels
+    in the previous answer. ``everything()`` returns all rows of the pilot.
     """
     m = len(mixtures.one.labels)
     one, proposals = mixtures.one, [*graph, *mixtures.proposals]
@@ -388,7 +382,7 @@ def decide(
     best = proposals[int((indices @ preferred).argmax())]
     found_again = np.array([each.found_again for each in proposals])
     for each, share, same in zip(proposals, preferred, indices > SAME_ANSWER, strict=True):
-        # Halves must find this partition again, and the one that the replicate prefers.
+        # Halves must find both again: this partition, and the partition that a replicate prefers.
         each.agreement = each.found_again * float(preferred @ (same * found_again))
         each.preferred = float(share)
     proposals.sort(key=lambda each: (-each.agreement, -each.quality.bic))
@@ -412,8 +406,8 @@ def _preferred(
 
     A replicate of the sample changes each row's deviation from the mean log-likelihood by a random
     sign, the same for all proposals. The variance is doubled, because both samples differ from the
-    population. If normals are needed, a mixture that overlaps can't be preferred in a replicate
-    where one population is better than the best mixture of normals.
+    population. If `normals_needed`, some replicates can't prefer a mixture with overlapping
+    clusters: those in which one population is better than the best mixture of normals.
     """
     bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
     signs = np.unpackbits(np.stack(bits, axis=1).view(np.uint8), axis=1) * 2.0 - 1.0
@@ -435,10 +429,7 @@ def _preferred(
 def _like_previous(
     proposals: Sequence[PartitionProposal], previous: np.ndarray
 ) -> PartitionProposal | None:
-    """Return the proposal most like the previous labels (m,); None if none is the same answer.
-
-    It is usually the one whose fit started from these labels.
-    """
+    """Return the proposal most like the previous labels (m,); None if none is the same answer."""
     if len(np.unique(previous)) == 1:
         return next((each for each in proposals if each.n_clusters == 1), None)
     likeness = [rand_index(previous, each.labels) for each in proposals]
@@ -447,7 +438,10 @@ def _like_previous(
 
 
 def _clearly_better(one: PartitionProposal, other: PartitionProposal, rows: PopulationRows) -> bool:
-    """Return True if `one`, fitted to the first half of rows, fits the second clearly better."""
+    """Return True if `one` predicts the second half of rows clearly better than `other`.
+
+    Both are fitted to the first half.
+    """
     half = len(rows) // 2
     pair = [
         quality_of(rows, np.unique(each.drawn[:half], return_inverse=True)[1])

@@ -1,11 +1,11 @@
 """The engine of the default algorithm: models of columns, views of the rows, and the choice.
 
-If columns are modelled, the views are a mixture and a graph of near rows
-(`distsvc.models.automatic.modelled_views`). If columns stay as stored, the views are level trees of
-the columns and of a graph (`distsvc.models.automatic.stored_views`).
+If columns are modelled, the views are a mixture and a graph of near rows (module `modelled_views`).
+If columns stay as stored, the views are level trees of the columns and of a graph (module
+`stored_views`).
 
-A run that continues another prefers that run's clusters. They are replaced only if another answer
-is clearly better, since answers that are nearly as good would otherwise alternate.
+A run that continues an earlier run keeps the earlier clusters unless others are clearly better.
+Answers that are nearly as good would otherwise alternate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 MAX_MIXED = 40
-"""Maximum number of columns in a mixture; of more columns, it uses components.
+"""Maximum number of columns in a mixture; with more columns, the mixture uses components.
 
 The time to describe populations grows with the square of this number.
 """
@@ -56,18 +56,14 @@ SAME_LENGTH = 1e-2
 """Maximum range of the squared norms of normalised rows, relative to the rows' variance."""
 
 MODELLED_KINDS = ("binary", "category", "ordinal", ZERO_INFLATED)
-"""Kinds of columns from the job file that need a model; others are numbers as stored."""
-
-
-def _needs_model(given: GivenColumn) -> bool:
-    return given.kind in MODELLED_KINDS or given.scale not in (None, "identity")
+"""Kinds of columns in the job file that need a model; other kinds are numbers as stored."""
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     """Return True if the columns of rows X (m, d) stay as stored.
 
-    Tables with categories or missing values are always modelled. Other tables stay as stored in
-    these cases:
+    Tables with categories or missing values (`nominal` (d,) bool, NaN) are always modelled. Other
+    tables stay as stored in these cases:
 
     - at most `FLAT` columns, at least one of them with more than `MOST_LEVELS` different values
     - a few points with many rows each, unless they are all combinations of the columns' values
@@ -96,10 +92,10 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 class AutomaticEngine(Engine):
     """Engine of the default algorithm: learns all views, and chooses the answer."""
 
-    centre: np.ndarray  # (r,) float64, the mean of the pilot rows of `set_pilot`
-    pilot: np.ndarray  # (m, r) float32, centred
+    centre: np.ndarray  # (r,) float64: mean of the pilot
+    pilot: np.ndarray  # (m, r) float32: centred pilot rows
     trees: dict[str, Any]  # all parameters of the level trees, by name
-    modelled: ModelledRows | None = None  # the pilot's rows, if columns are modelled
+    modelled: ModelledRows | None = None  # pilot rows as modelled; None if columns stay as stored
     # Set by `choose`:
     answer: ViewAnswer
     rule: Rule
@@ -116,13 +112,13 @@ class AutomaticEngine(Engine):
         self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows that the level tree learns from."""
+        """Return the key ranges of the rows that level trees learn from."""
         return self.levels.key_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
         self.before = previous
         self.levels.before = self.graph.before = previous.labels
-        self.levels.follow = False  # `choose` decides it after comparing both trees
+        self.levels.follow = False  # `choose` decides this when it has compared both trees
 
     def model_columns(
         self,
@@ -132,15 +128,18 @@ class AutomaticEngine(Engine):
         given: Sequence[GivenColumn] | None = None,
         before: ColumnModel | None = None,
     ) -> ColumnModel | None:
-        """Model the columns of stored pilot rows X (m, d) with keys (m,).
+        """Model the columns of stored pilot rows X (m, d) with keys (m,), if they need models.
 
-        Return None if none of the columns varies, or if they stay as stored (`stays_as_stored`) and
-        no given kind or scale needs a model. If they are modelled, pass the pilot rows that
-        `learned` returns to `set_pilot`. `nominal` (d,) bool marks columns with codes of
-        categories. `given` are kinds and scales from the job file, and `before` is the model of the
-        previous run.
+        Return None if no column varies, or if columns stay as stored (`stays_as_stored`) and no
+        given kind or scale needs a model. If columns are modelled, `set_pilot` takes the rows that
+        `learned` returns. `nominal` (d,) bool marks columns of category codes. `given` are kinds
+        and scales from the job file, and `before` is the previous run's model.
         """
-        if stays_as_stored(X, nominal) and not any(map(_needs_model, given or ())):
+        needs_model = any(
+            column.kind in MODELLED_KINDS or column.scale not in (None, "identity")
+            for column in given or ()
+        )
+        if stays_as_stored(X, nominal) and not needs_model:
             return None
         rows = sampling.rows_of(self.levels.seed, keys)
         columns = ColumnModel.of(X, nominal, given, before, rows)
@@ -154,7 +153,7 @@ class AutomaticEngine(Engine):
 
     @property
     def columns(self) -> ColumnModel | None:
-        """The model of the stored columns, None if they stay as stored."""
+        """Model of the columns; None if they stay as stored."""
         return None if self.modelled is None else self.modelled.columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -168,39 +167,38 @@ class AutomaticEngine(Engine):
             self.graph.set_pilot(self.pilot)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return stored rows X (n, d) as they are, or latent draws by keys (n,) if modelled."""
+        """Return stored rows X (n, d) with keys (n,), or if modelled their latent draws (n, r)."""
         if self.columns is None:
             return X
         return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) of `learned` minus the pilot's mean, float32."""
+        """Return rows X (n, r) from `learned` minus the pilot's mean, float32."""
         return np.ascontiguousarray(X - self.centre, np.float32)
 
     @property
     def origin(self) -> np.ndarray:
-        """The origin (D,) float64 of the rows that the rule takes."""
+        """Origin (D,) float64 of the rows that the rule takes."""
         return self.centre if self.columns is None else self.columns.origin(self.centre)
 
     @property
     def uses_graph(self) -> bool:
-        """Whether a graph is used: always for modelled columns.
+        """Whether a graph is used.
 
-        For stored columns, a graph is used if there are more than `FLAT` of them, unless the table
-        is a few repeated points.
+        It is not used for at most `FLAT` stored columns, or for a few points with many rows each.
         """
         if self.modelled is not None:
             return True
         return self.pilot.shape[1] > FLAT and not self.levels.ensemble.ties
 
     def learn_graph(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Learn the graph of rows X (m, d) in the order of their keys (m,)."""
+        """Learn the graph of rows X (m, r) from `learned`, sorted by keys (m,)."""
         self.graph.place(self.centred(X), keys)
         self.graph.learn()
 
     @cached_property
     def views(self) -> StoredViews | ModelledViews:
-        """All views. Level trees of stored columns must have learned."""
+        """Views; level trees of stored columns must have learned."""
         if self.modelled is None:
             return StoredViews(self.levels, self.graph)
         return ModelledViews(
@@ -214,13 +212,13 @@ class AutomaticEngine(Engine):
             self.views.mixtures(self.n_clusters)
 
     def choose(self) -> None:
-        """Choose the answer of the views, which have learned, and make its rule."""
+        """Choose the answer among the views, which have learned, and make its rule."""
         self.answer = self.views.choose(self.n_clusters)
         self.rule = self.answer.make()
         self.notes += [note for note in self.answer.notes if note not in self.notes]
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule that a fit with this `n_clusters` would have; results are cached."""
+        """Return the rule that a fit with this `n_clusters` would have; cached."""
         if n_clusters not in self._cuts:
             self._cuts[n_clusters] = self.views.cut(n_clusters)
         return self._cuts[n_clusters]

@@ -27,12 +27,12 @@ class AutoClustering(MixedClusterEstimator):
     as one population. The answer has the highest expected adjusted Rand index with the partition
     that another sample prefers.
 
-    Columns without categories and missing values stay as stored if there are at most three, at
-    least one of them continuous; more than 40 that are signals; or more than 1,000. So do the
-    columns of normalised rows, and of a few points with many rows each. Such columns should be on
-    comparable scales. The views are level trees of the columns and of the graph, and their scores
-    decide. With `n_clusters`, k-means is a third view, and the balance of clusters and the
-    neighbours that they separate decide.
+    Some tables without categories and missing values keep their columns as stored: tables with at
+    most three columns (one of them continuous), with more than 40 signals, or with more than 1,000
+    columns; normalised rows; and a few points with many rows each. Such columns should be on
+    comparable scales. The views are then level trees of the columns and of the graph, and the
+    higher score wins. With `n_clusters`, k-means is a third view. The winner's clusters are even in
+    size, and separate few neighbours.
 
     Parameters
     ----------
@@ -41,16 +41,16 @@ class AutoClustering(MixedClusterEstimator):
     nu : float in (0, 1] or None, default=None
         Share of rows outside; None for the limit of a normal cluster.
     effort : {"fast", "default", "thorough"}, default="default"
-        Number of models that vote in each level tree, as in `SupportVectorClustering`.
+        Number of models that vote in each view by level trees, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
         Depth of valley that divides two clusters, as in `SupportVectorClustering`.
     noise : bool, default=False
         Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`.
     min_cluster_size : int or None, default=None
-        Minimum number of rows of a cluster; a smaller one is merged into its nearest cluster. In
-        larger tables, sizes are estimated on 10,000 rows.
+        Minimum number of rows of a cluster; a smaller cluster is merged into its nearest cluster.
+        Sizes are estimated on up to 10,000 rows.
     n_jobs : int or None, default=None
-        Threads, for models, mixtures and blocks of rows; as in `SupportVectorClustering`.
+        Number of threads, as in `SupportVectorClustering`.
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
@@ -59,30 +59,29 @@ class AutoClustering(MixedClusterEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row; outliers have one too unless `noise`.
+        Cluster of every row, also of outliers unless `noise`.
     probabilities_ : ndarray of shape (n,), float32
-        Share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the row's
-        label.
+        Entry of `predict_proba` for every row's label, 0 to 1.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus `decision_function` of every row: above 0 outside.
     exemplars_ : list of ndarray of int64
-        For each cluster, the indices of the rows deepest inside, at most five.
+        Indices of the rows deepest inside each cluster, at most five.
     n_clusters_ : int
     algorithm_ : {"graph", "mixture", "support-vector", "centres"}
-        View of the answer: the graph or the mixture. If columns are not modelled, the graph, the
-        level tree of the columns ("support-vector"), or k-means ("centres").
+        View of the answer: the graph or the mixture. If columns stay as stored, it is the graph,
+        the level tree of the columns ("support-vector"), or k-means ("centres").
     why_ : str
         Reason for the choice of the view, in sentences.
     agreement_ : float
-        Estimated probability that another sample of the table gives this answer (adjusted Rand
-        index above 0.8). If columns are modelled, it is the share of replicates of the sample that
-        prefer the same answer. Without `n_clusters`, a mixture's partitions count less if halves of
-        the rows do not give them again. If columns stay as stored, it is estimated as by
-        `SupportVectorClustering`; with `n_clusters` it is then the share of the models, or of the
-        runs of k-means, with this answer.
+        Estimated probability that another sample of the table has this answer (adjusted Rand index
+        above 0.8). If columns are modelled, it is the share of replicates of the sample that prefer
+        the same answer. Without `n_clusters`, a mixture's partitions count less if halves of the
+        rows do not have them. If columns stay as stored, the estimate is that of
+        `SupportVectorClustering`, or with `n_clusters` the share of the models, or of the runs of
+        k-means, with this answer.
     likeness_ : float or None
-        Adjusted Rand index of the answer and the most probable other one, if columns are modelled;
-        otherwise of the answers of columns and graph. None if there is only one.
+        Adjusted Rand index between the answer and the most probable other answer, if columns are
+        modelled; otherwise between the answers of columns and graph. None if there is only one.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
 
@@ -93,9 +92,9 @@ class AutoClustering(MixedClusterEstimator):
 
     Notes
     -----
-    `decision_function` and `score_samples` are equal: minus the logarithm of the distance to near
-    rows, relative to the outlier limit, in standard deviations of a cluster. `cut` returns the
-    labels that a fit with that number of clusters would have.
+    `decision_function` and `score_samples` are equal. They are minus the logarithm of the distance
+    to near rows, relative to the outlier limit, in standard deviations of a cluster. `cut` returns
+    the labels that a fit with that number of clusters would have.
 
     Examples
     --------
@@ -135,7 +134,7 @@ class AutoClustering(MixedClusterEstimator):
         engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
         levels = engine.levels
         passes = Passes(source, levels.seed)
-        X, keys = passes.draw(levels.sample_ranges)  # the graph's is a part of it
+        X, keys = passes.draw(levels.sample_ranges)  # the graph uses a part of this sample
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
         pilot = passes.pilot
@@ -145,7 +144,9 @@ class AutoClustering(MixedClusterEstimator):
         if engine.uses_graph:
             last = engine.graph.key_ranges(n_rows)[-1]
             first = slice(0, sampling.slice_by_key(keys, *last).stop)
-            self._learn_views(engine, X[first], keys[first])
+            learn_graph = partial(engine.learn_graph, X[first], keys[first])
+            with one_thread():  # threads that set limits in turns would restore wrong ones
+                both(learn_graph, engine.learn_mixtures, self.n_jobs)
             phases.ended("graph of near rows, its models and their vote")
         if engine.columns is None:
             rows = levels.seen(X)
@@ -157,13 +158,8 @@ class AutoClustering(MixedClusterEstimator):
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
 
-    def _learn_views(self, engine: AutomaticEngine, X: np.ndarray, keys: np.ndarray) -> None:
-        """Learn the graph of rows X (m, d) with keys (m,), and the mixtures at the same time."""
-        with one_thread():  # threads that set limits in turns would restore wrong ones
-            both(partial(engine.learn_graph, X, keys), engine.learn_mixtures, self.n_jobs)
-
     def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:
-        """Choose the answer and set the fitted attributes; `pilot` (m, d) are stored pilot rows."""
+        """Choose the answer, from stored pilot rows (m, d), and set the fitted attributes."""
         engine.choose()
         self._forget_rows()
         self._engine = engine

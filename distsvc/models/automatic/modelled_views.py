@@ -32,7 +32,7 @@ from distsvc.models.support_vector.level_tree.directions import leading_directio
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 LEAST_GRAPH_STANDING = 0.1
-"""Minimum score of the graph's best partition, below which it is not proposed.
+"""Minimum score of the graph's best partition; below it the graph proposes nothing.
 
 It is lower than `graph.engine.GRAPH_STANDING`, because `decide` compares the proposal again.
 """
@@ -43,11 +43,11 @@ class ModelledRows:
     """Pilot rows, prepared by the models of their columns."""
 
     columns: ColumnModel
-    row_numbers: np.ndarray  # (m,) int64
-    mixed: MixtureRows  # draws of the numbers, and levels of the categories
-    labelled: np.ndarray  # (m, D) float64: prepared rows as they are labelled: middles of cells
-    scales: tuple[ScaledNumbers, ...]  # as mapped and, unless components, as stored; without gaps
-    cells: NumberCells | None = None  # None if no number is rounded
+    row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
+    mixed: MixtureRows  # draws of numbers, and levels of categories
+    labelled: np.ndarray  # (m, D) float64: rows as they are labelled, with middles of cells
+    scales: tuple[ScaledNumbers, ...]  # numbers as mapped, and as stored unless components
+    cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> Self:
@@ -68,7 +68,7 @@ class ModelledRows:
         return self.columns.layout.mixed(self.labelled)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
-        """Return the first m rows in the form that populations are fitted to."""
+        """Return the first m rows as populations take them."""
         rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
         cells = None if self.cells is None else self.cells.take(m)
@@ -79,9 +79,9 @@ class ModelledRows:
 def _as_stored(
     mapped: ScaledNumbers, draws: np.ndarray, values: np.ndarray, log_slopes: np.ndarray
 ) -> ScaledNumbers:
-    """Return stored numbers (n, p), standardised.
+    """Return the standardised stored numbers (n, p).
 
-    Mapped numbers replace missing numbers, and columns that are not finite throughout.
+    Mapped numbers replace missing numbers, and whole columns with infinite values.
     """
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -97,9 +97,9 @@ def _as_stored(
 
 
 class ModelledViews(Views):
-    """Mixtures and a graph; the graph has to learn before `choose`.
+    """Mixtures and a graph, which has to learn before `choose`.
 
-    `origin` (D,) is the origin of prepared rows. `before` is the previous run's answer.
+    `origin` (D,) is subtracted from prepared rows. `before` is the previous run's answer.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ModelledViews(Views):
         return self._decision(n_clusters).best.make()
 
     def mixtures(self, n_clusters: int | None) -> Mixtures:
-        """Return the described proposals of mixtures, cached; they need no graph."""
+        """Return the described proposals of mixtures; they need no graph, and are cached."""
         if n_clusters not in self._mixtures:
             start, before = None, self.before
             if before is not None and n_clusters is None and not before.by_landmarks:
@@ -157,7 +157,8 @@ class ModelledViews(Views):
                 self._mixture_rule,
                 start,
             )
-            found.describe(self.compared)
+            for each in (found.one, *found.proposals):
+                each.describe(self.compared)
             self._mixtures[n_clusters] = found
         return self._mixtures[n_clusters]
 
@@ -172,7 +173,7 @@ class ModelledViews(Views):
 
     @cached_property
     def _labelled(self) -> np.ndarray:
-        """Pilot rows (m, D) float32 as a rule takes them."""
+        """Pilot rows (m, D) float32 as rules take them."""
         return (self.rows.labelled - self.origin).astype(np.float32)
 
     def _mixture_rule(
@@ -183,10 +184,10 @@ class ModelledViews(Views):
         return rule.with_floors(self._labelled)
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
-        """Return the partition of the level tree, and the previous one if landmarks gave it.
+        """Return the level tree's partition, and the previous partition if by landmarks.
 
-        Without `n_clusters`, the level tree proposes nothing if it has a single cluster. With
-        `n_clusters`, there is no previous partition.
+        Without `n_clusters`, the level tree proposes nothing if it has one cluster. With
+        `n_clusters`, the previous partition is no proposal.
         """
         if not self.has_graph:
             return []
@@ -208,9 +209,9 @@ class ModelledViews(Views):
     def _rule_before(self, before: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray) -> Rule:
         """Return the rule of the previous landmarks, relative to tonight's origin.
 
-        If a column's model has changed, landmarks are points of tonight's graph, with the labels
-        (m,) of the first pilot rows. The previous clusters have the new `numbers` (k,), -1 if they
-        are gone.
+        `numbers` (k,) are the new labels of the previous clusters, -1 if dropped. If a column's
+        model has changed, points of tonight's graph are the landmarks, with `labels` (m,) of the
+        first pilot rows.
         """
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
@@ -235,9 +236,10 @@ class ModelledViews(Views):
         return self._with_floors(rule, self.graph_labels(levels))
 
     def _with_floors(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
-        """Return the rule of latent variables for prepared rows, with floors of its clusters.
+        """Return a rule of latent variables as a rule of prepared rows, with density floors.
 
-        `labels` (m,) are the clusters of the first pilot rows. Each is a component of a mixture.
+        `labels` (m,) are the clusters of the first pilot rows. Each cluster is a component of the
+        mixture that computes densities.
         """
         layout, rows = self.rows.columns.layout, self.rows.mixed.take(np.arange(len(labels)))
         found = cast(LandmarkRule, of_latent(rule, layout))
@@ -250,11 +252,11 @@ class ModelledViews(Views):
 
 
 def continued(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels (m,) of the first rows (n, d), numbered from 0, the largest cluster first.
+    """Renumber the clusters of labels (m,) of the first rows (n, d), the largest first.
 
-    Also returns the new numbers (k,) int32 of all k clusters. A cluster of fewer rows than
-    `least_mass` is dropped, unless it is the largest: its number is -1, and its rows get the label
-    of the nearest other row.
+    Return the new labels (m,), and the new numbers (k,) int32 of the k clusters. A cluster of fewer
+    rows than `least_mass` gets number -1, unless it is the largest. Its rows get the label of the
+    nearest row in other clusters.
     """
     sizes = np.bincount(labels, minlength=k)
     stays = sizes >= min(least_mass(len(labels), 1), sizes.max())

@@ -13,30 +13,30 @@ from distsvc.models.rules.rule import Rule
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """Start of EM from the previous run's answer."""
+    """Start of EM, from the previous run's answer."""
 
-    posterior: np.ndarray  # (n, K) float64: posteriors of the pilot's first rows
+    posterior: np.ndarray  # (n, K) float64: posteriors of components in the pilot's first rows
     cluster: np.ndarray  # (K,) int64: clusters of the components
-    mixture: NormalMixture | None = None  # prior of EM; None if components are clusters
+    mixture: NormalMixture | None = None  # prior of EM; None if each cluster is a component
 
 
 @dataclass(frozen=True)
 class PreviousAnswer:
     """The previous run's answer for tonight's rows."""
 
-    labels: np.ndarray  # (m,) int32: labels of the pilot's first rows
-    rule: Rule  # that gave the labels
+    labels: np.ndarray  # (m,) int32: labels of the pilot's first rows by `rule`
+    rule: Rule  # the previous run's rule
     origin: np.ndarray  # (D,) float64: origin of the rows that the rule takes
-    columns: ColumnModel | None = None  # in the order of tonight's columns; None if as stored
-    latent: np.ndarray | None = None  # (r,) int64: latent variables in the rule's rows, if modelled
+    columns: ColumnModel | None = None  # models in tonight's column order; None if as stored
+    latent: np.ndarray | None = None  # (r,) int64: columns of latent variables in the rule's rows
 
     @property
     def by_landmarks(self) -> bool:
-        """True if landmarks of a graph, or the centres of k-means, gave the labels."""
+        """Whether landmarks of a graph, or centres of k-means, determined the labels."""
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:
-        """Return True if `columns` equal the previous models: the rule can label their rows."""
+        """Return True if `columns` equal the previous models, so that the rule takes their rows."""
         return (
             self.columns is not None
             and self.latent is not None
@@ -48,8 +48,8 @@ class PreviousAnswer:
     def start(self, rows: MixtureRows, columns: ColumnModel) -> MixtureStart:
         """Return the start of a mixture for the first n <= m pilot rows.
 
-        If the previous rule is a mixture of the same columns or components, EM starts from it.
-        Otherwise each previous cluster is a component, with posteriors of 0 and 1.
+        If the previous rule is a mixture of the same columns or components, EM starts from this
+        mixture. Otherwise each previous cluster is a component, with posteriors of 0 and 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
         axes = None if self.columns is None else self.columns.axes

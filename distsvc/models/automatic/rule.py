@@ -1,4 +1,4 @@
-"""Rules of modelled columns, and conversion of rules of latent variables to prepared columns."""
+"""Rules for tables whose columns are modelled."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 class DensityFloors(OfMixture):
     """Base of rules that score rows by near rows, and by a mixture's density if it is very low.
 
-    A wrong value can be near other rows' values, and fit no cluster's other columns. So a row is
-    also outside if its log density in the mixture is below the floor of its cluster. The score is
-    the lower one of both, in standard deviations. Without floors, which models of earlier versions
-    lack, near rows decide alone. Means are relative to the origin of prepared rows.
+    A wrong value can be usual in its column, but not beside the row's other values. So a row is
+    also outside if its log density in the mixture is below the floor of its cluster. The lower of
+    both scores counts, in standard deviations. Models of earlier versions have no floors; there
+    only near rows count. Means are relative to the origin of prepared rows.
     """
 
     words: ClassVar[ScoreWords] = replace(
@@ -46,9 +46,9 @@ class DensityFloors(OfMixture):
     )
 
     def with_floors(self, Z: np.ndarray) -> Self:
-        """Return the rule with floors of the densities in its clusters, from prepared rows Z.
+        """Return the rule with a floor of the log density in each cluster, from prepared rows Z.
 
-        None of the rows of a normal cluster lies below the floor (`SHARES_OUTSIDE.never`).
+        Only a share `SHARES_OUTSIDE.never` of a normal cluster lies below its floor.
         """
         labels, densities = self.labels_and_densities(Z)
         p = max(len(self.numbers), 1)
@@ -60,7 +60,7 @@ class DensityFloors(OfMixture):
 
     @abstractmethod
     def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels (n,) and log densities (n,) of prepared rows Z (n, D)."""
+        """Return labels (n,) of prepared rows Z (n, D), and their log densities (n,)."""
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         labels, score = self._labels_and_scores(Z)
@@ -93,7 +93,7 @@ class DensityFloors(OfMixture):
 def _of_mixture(
     mixture: NormalMixture, layout: PreparedLayout, origin: np.ndarray
 ) -> dict[str, Any]:
-    """Return the fields of `OfMixture`; `origin` (D,) is subtracted from the means."""
+    """Return the fields of `OfMixture`, with means relative to `origin` (D,)."""
     places = {name: getattr(layout, name) for name in ("numbers", "absent", "levels")}
     own = ("weights", "covariances", "chances", "n_levels")
     means = mixture.means - origin[layout.numbers]
@@ -102,13 +102,13 @@ def _of_mixture(
 
 @dataclass(frozen=True)
 class MixtureRule(DensityFloors, Scored, Rule):
-    """Labels by posterior probability in a mixture. `cluster` are its components' clusters."""
+    """Rule that labels rows by their posterior probabilities in a mixture."""
 
     form: ClassVar[str] = "mixture"
     shared: ClassVar[str] = "the posterior probability of its cluster in the mixture"
     meanings: ClassVar[Mapping[str, str]] = LevelRule.meanings
 
-    cluster: Annotated[np.ndarray, ClustersField("int32", "K")]
+    cluster: Annotated[np.ndarray, ClustersField("int32", "K")]  # clusters of the components
 
     @classmethod
     def of(
@@ -121,8 +121,8 @@ class MixtureRule(DensityFloors, Scored, Rule):
     ) -> Self:
         """Return the rule of a mixture with the clusters (K,) of its components.
 
-        `origin` (D,) is subtracted from the means, since prepared rows are relative to it. `scored`
-        are the fields of `Scored` for latent variables.
+        Prepared rows are relative to `origin` (D,). `scored` are the fields of `Scored` for latent
+        variables.
         """
         fields = _of_mixture(mixture, layout, origin)
         rule = cls(**fields, cluster=cluster.astype(np.int32), **scored)
@@ -130,7 +130,6 @@ class MixtureRule(DensityFloors, Scored, Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters; each has one or more components."""
         return int(self.cluster.max()) + 1
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
@@ -140,7 +139,6 @@ class MixtureRule(DensityFloors, Scored, Rule):
         return self._labeller.labels_and_densities(Z)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""
         return self._labeller.shares(Z)
 
     @cached_property
@@ -151,7 +149,7 @@ class MixtureRule(DensityFloors, Scored, Rule):
 
 @dataclass(frozen=True)
 class FlooredLandmarkRule(DensityFloors, LandmarkRule):
-    """Labels by the nearest landmark, with a floor of the density in a mixture of the clusters."""
+    """Rule that labels rows by the nearest landmark, with density floors of its clusters."""
 
     form: ClassVar[str] = "floored-landmarks"
 
@@ -172,7 +170,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
 
 
 def of_latent(rule: Rule, layout: PreparedLayout) -> Rule:
-    """Return a rule for latent variables as a rule for prepared rows; other columns weigh 0."""
+    """Convert a rule of latent variables to a rule of prepared rows; other columns weigh 0."""
 
     def wide(directions: np.ndarray) -> np.ndarray:
         out = np.zeros((len(directions), layout.width), np.float32)

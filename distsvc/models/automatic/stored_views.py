@@ -2,8 +2,8 @@
 
 Level trees of the columns and of the graph each vote on an answer. The columns' answer is chosen if
 its score (`Answer.standing`) reaches `CLEAR`, otherwise the answer with the higher score. If the
-number of clusters is given, k-means is a third view, and the highest `merit_of` decides. It favours
-clusters of even sizes that separate few near rows.
+number of clusters is given, k-means is a third view, and the partition with the highest `merit_of`
+is chosen. Clusters of even sizes that separate few near rows have a high merit.
 """
 
 from collections.abc import Mapping
@@ -43,21 +43,21 @@ from distsvc.models.support_vector.level_tree.proposals import (
 )
 
 OF_EACH = 5
-"""Minimum number of pilot rows per cluster, below which k-means is not tried."""
+"""Minimum number of pilot rows for each cluster of k-means; with fewer, k-means is not tried."""
 
 STARTS = 10
-"""Number of runs of k-means, each with its own random start."""
+"""Number of runs of k-means, with different random starts."""
 
 METHODS = {LEVEL_TREE: "columns", GRAPH: "neighbour graph", CENTRES: "k-means"}
 
 CLEAR = 1.0
-"""Score of the columns' answer at which it is chosen, whatever the graph's score is."""
+"""Minimum score at which the columns' answer is chosen, whatever the graph's score is."""
 
 ENOUGH = 1.2
-"""Minimum sum of the relative scores of columns and graph, for several clusters.
+"""Minimum sum of the relative scores of columns and graph; below it the answer is one cluster.
 
-A relative score is divided by the minimum that the view needs alone. The sum varies less between
-samples than the score of one view.
+A relative score is divided by the minimum score that a winner needs in the view alone. The sum
+varies less between samples than the score of one view.
 """
 
 ENOUGH_ALONE = 3.5
@@ -88,7 +88,7 @@ NO_GRAPH = {
 class StoredViews(Views):
     """Level trees of the columns and of the graph, which have learned."""
 
-    merits: Mapping[str, float]  # `merit_of` of each view's partition into `n_clusters`
+    merits: Mapping[str, float]  # `merit_of` each view's partition into `n_clusters`
     score_ratio: float  # sum of relative scores, divided by its minimum; several clusters if >= 1
 
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
@@ -103,7 +103,7 @@ class StoredViews(Views):
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """The answers of the level trees with their own number of clusters, by view."""
+        """Answers of the level trees by view, if no number of clusters is given."""
         return {name: tree.levels.blind for name, tree in self.trees.items()}
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
@@ -135,7 +135,7 @@ class StoredViews(Views):
 
     @property
     def likeness(self) -> float | None:
-        """Adjusted Rand index of both trees' answers on common pilot rows; None without a graph."""
+        """Adjusted Rand index between the answers of columns and graph; None without a graph."""
         if not self.has_graph:
             return None
         columns = self._columns_labels(self.levels.levels)
@@ -187,12 +187,9 @@ class StoredViews(Views):
         return f"The columns ({own}) decided; the neighbour graph scored {other}."
 
     def _weigh(self) -> None:
-        """Decide by the scores of both views whether there are several clusters.
-
-        Without a graph to try, the level tree of the columns decides alone.
-        """
+        """Decide by the scores of both views whether there are several clusters."""
         if not self._uses_graph:
-            return
+            return  # the level tree of the columns decided alone
         trees = self.trees.values()
         relative = [tree.levels.blind.standing / tree.least_standing for tree in trees]
         enough = ENOUGH
@@ -203,18 +200,18 @@ class StoredViews(Views):
         several = self.score_ratio >= 1.0
         for tree in trees:
             if (tree.levels.blind.n_clusters > 1) != several:
-                least = 0.0 if several else np.inf  # settles on several clusters, or on one
+                least = 0.0 if several else np.inf  # a minimum for several clusters, or for one
                 tree.settle(replace(tree.levels, least_standing=least))
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
-        """Return the columns if they reach `CLEAR`, else the view with the highest score."""
+        """Return the columns if their score reaches `CLEAR`, else the view of highest score."""
         standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
         if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
             return LEVEL_TREE
         return max(standing, key=standing.__getitem__)
 
     def _agreement(self, view: str, answers: Mapping[str, Answer]) -> float:
-        """Return the probability that another sample gives the chosen answer."""
+        """Return the probability that another sample has the chosen answer."""
         own = answers[view]
         if own.n_clusters > 1 or not self._uses_graph:
             return own.agreement
@@ -223,8 +220,8 @@ class StoredViews(Views):
     def _followed(self, view: str, winners: Mapping[str, Answer]) -> str | None:
         """Return the view that keeps the previous run's answer; None if it is replaced.
 
-        The view has the highest adjusted Rand index with the previous labels. The previous answer
-        is replaced in two cases: the winner and this view's own answer are both clearly better, or
+        This view's tree has the cut most like the previous labels. The previous answer is replaced
+        if the winner is clearly better, and so is the winner in this view. It is also replaced if
         both views agree on the new answer and one of them clearly prefers it.
         """
         like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
@@ -243,7 +240,7 @@ class StoredViews(Views):
         return nearest
 
     def _divisions(self, n_clusters: int) -> dict[str, PartitionProposal]:
-        """Return the partitions into `n_clusters` clusters by view: level trees and k-means."""
+        """Return the partitions of level trees and k-means into `n_clusters`, by view."""
         found = {}
         for name, tree in self.trees.items():
             levels = tree.levels.cut(n_clusters)
@@ -265,9 +262,9 @@ class StoredViews(Views):
         return found | {CENTRES: centred}
 
     def _merits(self, divisions: Mapping[str, PartitionProposal]) -> dict[str, float]:
-        """Return the merit (`merit_of`) of each partition with the most clusters.
+        """Return the merit (`merit_of`) of each partition, by view, on the pilot's first rows.
 
-        Near rows are neighbours along `axes` among the pilot's first rows.
+        Partitions with fewer clusters than others are left out.
         """
         most = max(one.n_clusters for one in divisions.values())
         n_rows = min(NEAR_ROWS, *(len(one.labels) for one in divisions.values()))
@@ -280,7 +277,7 @@ class StoredViews(Views):
 
     @property
     def axes(self) -> np.ndarray:
-        """The axes (p, d) float32 on which near rows are searched."""
+        """Axes (p, d) float32 along which near rows are searched."""
         d = self.pilot.shape[1]
         return self.graph.axes if self._uses_graph else np.eye(d, dtype=np.float32)
 
@@ -288,7 +285,7 @@ class StoredViews(Views):
         return self.graph_rule(levels) if view == GRAPH else self.levels.rule_of(levels)
 
     def _columns_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the column view's labels of the pilot rows, or of the graph's rows if fewer."""
+        """Return labels of pilot rows in a cut of the columns' tree; only of rows in the graph."""
         rows = found.pilot[: len(self.graph.point_of)] if self.has_graph else found.pilot
         return found.labels(rows)
 
@@ -298,14 +295,14 @@ def best_k_means(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return centres (k, p) float32 of rows (m, p), labels (m,) int32, and their support.
 
-    The run of k-means with the lowest inertia is returned, its largest cluster first. The support
-    is the share of all runs with nearly the same labels. If there are fewer distinct rows
-    than `n_clusters`, each is a cluster.
+    They are from the run of k-means with the lowest inertia; the largest cluster is 0. The support
+    is the share of runs with nearly the same labels. If there are fewer distinct rows than
+    `n_clusters`, each is a cluster.
     """
-    from sklearn.cluster import KMeans  # which takes a second to import
+    from sklearn.cluster import KMeans  # takes a second to import
 
     k = min(n_clusters, len(np.unique(rows, axis=0)))
-    with one_thread():  # several would give other last bits
+    with one_thread():  # the last bits depend on the number of threads
         found = [
             KMeans(k, n_init=1, random_state=seed % 2**32 + start).fit(rows)
             for start in range(STARTS)

@@ -1,4 +1,4 @@
-"""Base class of the choice among views of a table, and the answer of a choice."""
+"""Base class of the choice among views of a table, and the answer that is chosen."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,29 +22,29 @@ class ViewAnswer:
     view: str  # "support-vector", "graph", "mixture" or "centres"
     make: Callable[[], Rule]
     agreement: float  # `AutoClustering.agreement_`
-    support: float  # share of the view's models that find the answer; or the agreement, if modelled
+    support: float  # share of the view's models that find the answer; the agreement, if modelled
     why: str  # reason for the choice, in sentences
-    counts: Mapping[str, int]  # clusters of each view's best proposal, or of the chosen view alone
+    counts: Mapping[str, int]  # number of clusters of each view's best proposal
     likeness: float | None = None  # `AutoClustering.likeness_`
     followed: bool = False  # whether the previous run's answer was kept
-    levels: LevelSets | None = None  # of the chosen level tree; None for a mixture and centres
+    levels: LevelSets | None = None  # level sets of the chosen tree; None for mixture and centres
     notes: list[str] = field(default_factory=list)  # remarks on the answer
-    decision: ViewDecision | None = None  # among all proposals, if columns are modelled
+    decision: ViewDecision | None = None  # set if columns are modelled
 
 
 class Views:
     """Base of `StoredViews` and `ModelledViews`: pilot rows and their neighbour graph.
 
-    Pilot rows (m, d) are centred, float32. The graph may use a part of them. Outlier scores are
-    distances along `components` (q, d) float32. `nu` is the share of the pilot rows outside every
-    cluster; None for the default limit.
+    Pilot rows (m, d) float32 are centred; the graph may use only the first of them. Outlier scores
+    depend on distances along `components` (q, d) float32. `nu` is the share of the pilot rows
+    outside; None for the default limit.
     """
 
     def __init__(
         self, pilot: np.ndarray, components: np.ndarray, graph: GraphEngine, nu: float | None
     ):
         self.pilot, self.components, self.graph, self.nu = pilot, components, graph, nu
-        # Pilot rows (m, d) float32 as they are labelled, if they are learned from as draws.
+        # If pilot rows are random draws: the rows (m, d) float32 as they are labelled.
         self.values: np.ndarray | None = None
 
     @property
@@ -52,7 +52,7 @@ class Views:
         return self.graph.coordinates is not None
 
     def scored(self, labels: np.ndarray) -> dict[str, Any]:
-        """Fit outlier scores to the first m pilot rows with labels (m,); return `Scored` fields."""
+        """Fit outlier scores to the first pilot rows with labels (m,); return `Scored` fields."""
         first = project(self.pilot[: len(labels)], self.components)
         values = self.values
         if values is not None:
@@ -61,7 +61,7 @@ class Views:
         return Scored.fields_of(self.components, score)
 
     def graph_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the graph's labels of pilot rows; if its rows are fewer, of these only."""
+        """Return labels of pilot rows in a cut of the graph's tree; only of rows in the graph."""
         return self.graph.labels(found)[self.graph.point_of[: len(self.pilot)]]
 
     def graph_rule(self, found: LevelSets) -> Rule:

@@ -1,13 +1,13 @@
 """Diffusion coordinates: positions of rows by their connections in a nearest-neighbour graph.
 
-A random walk steps from a row to one of its nearest neighbours, more often to nearer ones. Rows
+A random walk steps from a row to one of its nearest neighbours, most often to the nearest. Rows
 that the walk connects in few steps have similar entries in its leading eigenvectors. This holds for
 clusters of any shape in many columns.
 
 Source: Coifman and Lafon 2006, section 2.4, with the local scales of Zelnik-Manor and Perona 2004.
-Departures: the graph has edges to nearest neighbours only. Coordinates are sums over all numbers of
-steps; the source uses one number. The walk sometimes restarts at a random row, so that disconnected
-graphs have coordinates, too.
+Departures: the graph has edges to nearest neighbours only. Coordinates are sums over walks of any
+number of steps; the source uses a fixed number. The walk sometimes restarts at a random row, so
+that disconnected graphs have coordinates, too.
 """
 
 from enum import StrEnum
@@ -25,7 +25,7 @@ GRAPH_NEIGHBOURS = 15
 """Number of nearest neighbours to which each point is joined."""
 
 SCALED_BY = 7
-"""Rank of the neighbour whose distance is a row's local scale."""
+"""Rank of the neighbour whose distance is a point's local scale."""
 
 MOST_COORDINATES = 20
 """Number of diffusion coordinates."""
@@ -40,8 +40,8 @@ FEWEST_POINTS = 100
 """Minimum number of points for a graph."""
 
 MOST_TIED = 0.1
-"""Maximum share of the points whose last neighbour and the next are equally near. On a lattice the
-choice between them would be arbitrary, and so would the clusters."""
+"""Maximum share of points whose last neighbour in the graph and the next point are equally near. On
+a lattice the choice between both would be arbitrary, and so would the clusters."""
 
 
 class NoGraphReason(StrEnum):
@@ -53,15 +53,15 @@ class NoGraphReason(StrEnum):
 
 
 def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | NoGraphReason:
-    """Return the coordinates (m, 20) float32 of distinct points (m, p), the leading first.
+    """Return the coordinates (m, 20) float32 of distinct points (m, p), or why there are none.
 
     Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the largest eigenvalues of the walk below
-    1, and psi_i its right eigenvectors, of mean square 1 in the stationary distribution. The entry
-    of largest magnitude is positive.
+    1, in descending order. psi_i are its right eigenvectors, of mean square 1 in the stationary
+    distribution. The entry of largest magnitude is positive.
 
-    A reason is returned for fewer than `FEWEST_POINTS`, for a lattice, and for a graph in more
-    pieces than there are coordinates, which would only identify the pieces. The neighbour search
-    uses `n_jobs` threads.
+    There are no coordinates for fewer than `FEWEST_POINTS`, for a lattice, and for a graph in more
+    than 20 pieces, because coordinates would only identify the pieces. The neighbour search uses
+    `n_jobs` threads.
     """
     if len(points) < FEWEST_POINTS:
         return NoGraphReason.FEW
@@ -76,11 +76,11 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
 
 
 def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | None:
-    """Return the symmetric edge weights (m, m) float64 of near points (m, p); None for a lattice.
+    """Return symmetric edge weights (m, m) float64 between points (m, p); None for a lattice.
 
-    A point is joined to its `GRAPH_NEIGHBOURS` nearest with the weight exp(-r^2 / (s t)), where r
-    is the distance. s and t are the points' local scales: the distances to their neighbours of rank
-    `SCALED_BY`.
+    Each point is joined to its `GRAPH_NEIGHBOURS` nearest points. Two points at distance r have the
+    weight exp(-r^2 / (s t)). s and t are their local scales: the distances to their neighbours of
+    rank `SCALED_BY`.
     """
     m, k = len(points), GRAPH_NEIGHBOURS
     distances, numbers = nearest_others(points, k + 1, n_jobs)
@@ -124,15 +124,15 @@ def slowest_modes(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the k largest eigenvalues (k,), descending, and eigenvectors (m, k), both float64.
 
-    The matrix (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k <= 20. The
-    unit eigenvector `stationary` (m,) of eigenvalue 1 is excluded. Returns None, early, if the k-th
-    eigenvalue is at least 1 - `restarts`. Iterations end when the error of every mode, relative to
-    its decay per step, is at most 1e-3, or after 20.
+    The matrix `similar` (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k
+    <= 20. The unit eigenvector `stationary` (m,) of eigenvalue 1 is excluded. The result is None if
+    the k-th eigenvalue is at least 1 - `restarts`. There are at most 20 iterations. They end when
+    the error of every mode, relative to its decay per step, is at most 1e-3.
 
-    A polynomial that is small on the spectrum except its upper end is applied to a block of
-    vectors. The best vectors in the span of the block are then computed, and both steps repeat.
-    Methods that follow one vector, such as Lanczos's, can miss some of several equally slow modes,
-    and each piece of a graph is such a mode.
+    Each iteration applies a polynomial to a block of vectors, and then computes the best vectors in
+    the span of the block. The polynomial is small on the spectrum, except at its upper end. Methods
+    that follow one vector, such as Lanczos's, can miss some of several equally slow modes, and each
+    piece of a graph is such a mode.
 
     Source: Chebyshev-filtered subspace iteration, Zhou, Saad, Tiago and Chelikowsky 2006.
     Departures: the block has twelve spare vectors. The polynomial is computed in float32, and its
@@ -162,7 +162,10 @@ def slowest_modes(
 def _filtered(
     parts: tuple[np.ndarray, np.ndarray, np.ndarray], block: np.ndarray, low: float, high: float
 ) -> np.ndarray:
-    """Return the Chebyshev polynomial on [-1, low] of the matrix times a block (m, 32) float32."""
+    """Return the product (m, 32) of a Chebyshev polynomial of the matrix and a block, in float32.
+
+    The polynomial is small on [-1, low]; `high` is the largest eigenvalue.
+    """
     half, middle = 0.5 * (low + 1.0), 0.5 * (low - 1.0)
     growth = np.arccosh((high - middle) / half)
     # The slowest mode grows by a factor of e^8 relative to the block's last one.

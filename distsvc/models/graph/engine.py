@@ -32,14 +32,14 @@ GRAPH_ROWS = 10_000
 """Maximum number of rows in a graph."""
 
 GRAPH_STANDING = 0.15
-"""Minimum score per model of the winning cut; below it the answer is one cluster. The minimum for
-columns is lower, because a graph finds clusters more easily."""
+"""Minimum score per model of the winning cut; below it the answer is one cluster. It is higher than
+for columns, because a graph finds clusters more easily."""
 
 LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Maximum product of landmarks and axes; at least `LANDMARKS` landmarks are always allowed."""
+"""Maximum product of the numbers of landmarks and axes, if there are more than `LANDMARKS`."""
 
 LANDMARKS_OF_EACH = 20
 """Minimum number of landmarks of each cluster with enough points."""
@@ -51,14 +51,14 @@ class GraphEngine:
     Equal rows are one point; otherwise repeated rows would be a cluster of their own.
     """
 
-    axes: np.ndarray  # (p, d) float32: for distances; all columns, or principal components
-    keys: np.ndarray  # (m,) uint64: of the points, ascending
+    axes: np.ndarray  # (p, d) float32: axes of distances: all columns, or principal components
+    keys: np.ndarray  # (m,) uint64: keys of the points, in ascending order
     points: np.ndarray  # (m, p) float32: distinct rows along the axes, in the order of their keys
     point_of: np.ndarray  # (n,) int64: index of the point of each row
     coordinates: np.ndarray | None  # (m, q) float32: diffusion coordinates of the points
     without: NoGraphReason | None  # reason if there are no coordinates
-    tree: LevelTreeEngine  # that clusters the coordinates
-    placed: bool  # whether `place` or `take` has set points
+    tree: LevelTreeEngine  # clusters the coordinates
+    placed: bool  # whether the points are set
     before: np.ndarray | None  # labels of the first rows in the previous answer
     n_jobs: int | None = 1  # threads; the number changes no answer
     least_standing = GRAPH_STANDING
@@ -82,7 +82,7 @@ class GraphEngine:
         self.axes = np.ascontiguousarray(found.T, np.float32)
 
     def place(self, Z: np.ndarray, keys: np.ndarray) -> None:
-        """Compute the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
+        """Compute the coordinates of centred rows Z (m, d) float32, sorted by keys (m,)."""
         placed = project(Z, self.axes)
         _, first, number = np.unique(placed, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # points in the order of their first rows
@@ -103,7 +103,7 @@ class GraphEngine:
     ) -> None:
         """Set the points (m, p) along the axes, and coordinates (m, q) or the reason for none.
 
-        Row i of `place` is point ``point_of[i]``.
+        Row number i is point number ``point_of[i]``.
         """
         self.points, self.keys, self.point_of = points, keys, point_of
         self.placed = True
@@ -139,11 +139,11 @@ class GraphEngine:
         self.tree.choose_early(train)
 
     def labels(self, found: LevelSets) -> np.ndarray:
-        """Return the clusters (m,) int32 of the points in a cut of the tree, 0 the largest."""
+        """Return labels (m,) int32 of the points in a cut of the tree; 0 is the largest cluster."""
         return self._numbered(found)[0]
 
     def numbers(self, found: LevelSets) -> np.ndarray:
-        """Return the label (k,) int32 in `labels` of each cluster of a cut; -1 for empty ones.
+        """Return the label (k,) int32 in `labels` of each cluster of a cut; -1 if it has no points.
 
         The tree numbers clusters by their sizes on its pilot, which can differ.
         """
@@ -157,42 +157,35 @@ class GraphEngine:
         return number[labels], number
 
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
-        """Return the rule for labels (m,) of the first points, with the fields of `Scored`.
+        """Return the rule for labels (m,) of the first points; `scored` are fields of `Scored`.
 
         Landmarks are the first points, which are in random order, and the first
         `LANDMARKS_OF_EACH` points of every cluster.
         """
-        most = max(LANDMARKS, COMPARED // self.points.shape[1])
-        kept = _rank_in_cluster(labels) < LANDMARKS_OF_EACH
-        kept[:most] = True
+        order = np.argsort(labels, kind="stable")
+        rank_in_cluster = np.arange(len(labels)) - np.searchsorted(labels[order], labels[order])
+        kept = np.zeros(len(labels), bool)
+        kept[order] = rank_in_cluster < LANDMARKS_OF_EACH
+        kept[: max(LANDMARKS, COMPARED // self.points.shape[1])] = True
         points = self.points[: len(labels)]
         return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)
 
 
 def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) -> Grown:
-    """Train a model, grow its tree, and return the tree and its test sums (4, b) int64.
+    """Train a model, grow its tree, and return the tree and its sums (4, b) for the test.
 
-    The coordinates `view` (m, q) are in the order of keys (m,).
+    The coordinates `view` (m, q) are sorted by keys (m,).
     """
     blocks = partial(sampling.memory_blocks, view, keys, ensemble.seed)
     tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, int(keys[-1]) + 1)], blocks)
     return tree, ensemble.test(number, tree, len(view), blocks)
 
 
-def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
-    """Return the number (m,) int64 of earlier rows with the same label, from labels (m,)."""
-    order = np.argsort(labels, kind="stable")
-    sizes = np.bincount(labels)
-    ranks = np.empty(len(labels), np.int64)
-    ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return ranks
-
-
 def clarity(rows: np.ndarray, seed: int) -> float:
-    """Return the score of the graph's answer for the first 3,000 of rows (m, d) float64.
+    """Return the score of the graph's answer for the first 3,000 rows (m, d) float64.
 
-    Used to choose between two scalings. Rows are in random order. The score is 0 if the answer is
-    one cluster or there is no graph.
+    It is used to choose between two scalings. Rows are in random order. The score is 0 if there is
+    no graph, or if the answer is one cluster.
     """
     engine = GraphEngine(Parameters.of(completed("support-vector", {})), seed)
     some = rows[:3_000]

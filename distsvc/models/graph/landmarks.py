@@ -23,7 +23,7 @@ MAX_SPACED = 4_000
 """Maximum number of landmarks that determine the kernel for shares."""
 
 PLANE = 2.0
-"""Minimum dimension in `_share_gamma`, at which gamma is `SOFTENED` / spacing^2."""
+"""Minimum dimension in `_share_gamma`; there gamma is `SOFTENED` / spacing^2."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class LandmarkRule(Scored, Rule):
     words: ClassVar[ScoreWords] = LevelRule.words
 
     axes: Annotated[np.ndarray, ArrayField("float32", "a d", row_major=False)]
-    landmarks: Annotated[np.ndarray, ArrayField("float32", "m a")]  # on the axes
-    cluster: Annotated[np.ndarray, ClustersField("int32", "m")]  # of the landmarks
-    gamma: Annotated[float, GAMMA]  # for shares; see `_share_gamma`
-    plane_axes: Annotated[np.ndarray, ArrayField("float32", "2 d")]  # for drawings
+    landmarks: Annotated[np.ndarray, ArrayField("float32", "m a")]  # positions along the axes
+    cluster: Annotated[np.ndarray, ClustersField("int32", "m")]  # clusters of the landmarks
+    gamma: Annotated[float, GAMMA]  # kernel width for shares, by `_share_gamma`
+    plane_axes: Annotated[np.ndarray, ArrayField("float32", "2 d")]  # axes of drawings
 
     @classmethod
     def of(
@@ -54,7 +54,7 @@ class LandmarkRule(Scored, Rule):
         labels: np.ndarray,
         scored: dict[str, Any],
     ) -> Self:
-        """Return the rule of landmarks (m, a) on axes (a, d) with their clusters (m,) int32.
+        """Return the rule of landmarks (m, a) along axes (a, d), with their clusters (m,) int32.
 
         Points (n, a) with labels (n,) determine the plane; `scored` are the fields of `Scored`.
         """
@@ -84,7 +84,7 @@ class LandmarkRule(Scored, Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """Landmarks as columns (p, k), sorted by cluster, and the end of each cluster."""
+        """Landmarks (a, m), axis by axis and sorted by cluster; and the end of each cluster."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.landmarks[order].T), ends
 
@@ -94,13 +94,13 @@ class LandmarkRule(Scored, Rule):
 
 
 def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
-    """Return the gamma of the kernel for shares, from the landmarks (k, p).
+    """Return the gamma of the kernel for shares, from landmarks (k, p).
 
     In m dimensions, the density at distance r from a cluster's nearest landmark is proportional to
     r^-m. At two distances r and s near the median spacing h, the logarithm of the ratio of
-    densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m; otherwise the shares of rows
-    with many columns would be too equal. If the landmarks are one centre per cluster, m is `PLANE`.
-    Otherwise it is the maximum likelihood estimate of Facco et al. (2017).
+    densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m, or the shares of rows with
+    many columns would be too equal. m is estimated by maximum likelihood (Facco et al. 2017). If
+    each cluster has only one landmark, its centre, m is `PLANE`.
     """
     some = landmarks[:MAX_SPACED].astype(np.float64)
     near = cKDTree(some).query(some, k=3)[0][:, 1:]
@@ -116,11 +116,11 @@ def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
 
 
 def separating_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the two directions (2, p) float32 of rows (m, p) that separate labels (m,) best.
+    """Return the two directions (2, p) float32 along which rows (m, p) separate labels (m,) best.
 
     They are Fisher's discriminants (1936), of length 1. With two clusters, the second direction has
     the largest scatter inside clusters. For p <= 2 the directions are the columns; for p = 1 the
-    second is 0.
+    second direction is 0.
     """
     if rows.shape[1] <= 2:
         return np.eye(2, rows.shape[1], dtype=np.float32)

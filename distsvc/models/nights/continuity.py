@@ -1,27 +1,23 @@
 """Continuity: the clusters of a model that continue clusters of an earlier model.
 
-The same rows are labelled by both models. Clusters are matched one to one to maximise the sum of
-their Jaccard indices (Kuhn 1955, by `scipy.optimize.linear_sum_assignment`); pairs below a limit
-are never matched. The earlier model's outliers are left out of the index, although they have a
-label. A new cluster among the outliers would otherwise count as part of the nearest old cluster,
-and the old cluster could lose its id.
+Both models label the same rows. Clusters are matched one to one, to maximise the sum of their
+Jaccard indices (Kuhn 1955); pairs below a limit are never matched. The earlier model's outliers do
+not count, although they have a label. A new cluster among them would otherwise count as part of the
+nearest old cluster, which could lose its id. Some clusters, such as small clusters far from all
+others, had most of their rows outside from the start. Their outliers count, but only up to the
+number expected without a change, because any distant row gets the label of the nearest cluster.
 
-Most rows of an earlier cluster can be outside from the start, as in a small cluster far from all
-others. Its outliers are counted, but only up to the number expected without a change, because any
-distant row gets the label of the nearest cluster.
-
-Two clusters are also alike if they have the same members: rows whose ids had a label in the earlier
-run. A pair's index is the higher one of places and members. Members alone would lose a cluster that
-rows pass through, such as new customers. Places alone would give the id of a cluster to rows that
-have moved there, if they are more than its own.
+A second index compares members: a row whose id had a label in the earlier run keeps that label. The
+higher index of a pair counts. Members alone would lose a cluster that rows pass through, such as
+new customers. Labels by the earlier model alone would give a cluster's id to rows that moved to its
+place, if they are more than its own rows.
 
 Events have the names of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and Schult, KDD 2006).
-Departures from it: clusters are matched one to one, overlaps are Jaccard indices, and rows have no
-age.
+Departures: clusters are matched one to one, overlaps are Jaccard indices, and rows have no age.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -35,57 +31,52 @@ MATCHED_ROWS = 100_000
 
 @dataclass(frozen=True)
 class ClusterEvent:
-    """Fate of an earlier cluster, or origin of a new one.
+    """Fate of an earlier cluster, or origin of a new cluster.
 
-    ``survived``: the cluster keeps its id. ``split``, of an earlier cluster: it continues in two
-    clusters or more, none of which keeps its id. ``split``, of a new cluster: at least half of its
+    ``survived``: the cluster keeps its id. ``split`` of an earlier cluster: it continues in two
+    clusters or more, none of which keeps its id. ``split`` of a new cluster: at least half of its
     rows are from one earlier cluster. ``absorbed``: at least half of the cluster is now part of
-    another. ``returned``: a run before the last one had the cluster. ``appeared`` and
+    another cluster. ``returned``: a run before the last run had the cluster. ``appeared`` and
     ``disappeared``: none of these.
     """
 
     id: int
     event: Event
-    jaccard: float  # with the cluster that it continues or overlaps most; 0 if there is none
-    before: int  # rows in the earlier model, among the rows that both models label
-    after: int  # rows in the new model
+    jaccard: float  # index with the cluster that it continues or overlaps most; 0 if there is none
+    before: int  # number of rows in the earlier model, of the rows that both models label
+    after: int  # number of these rows in the new model
     others: list[int]  # ids of its pieces, of the cluster that absorbed it, or of its origin
 
 
 @dataclass(frozen=True)
 class LabelOverlap:
-    """Counts, int64, of the same rows labelled by an earlier and a new model.
+    """Numbers of rows, int64, by their labels from an earlier and a new model."""
 
-    `overlap` (k_before, k) counts rows by their clusters in both models; `inside` leaves out the
-    earlier model's outliers. `counts` (k_before, 2) are the numbers of rows inside and outside the
-    earlier model's clusters, in the earlier table.
-    """
-
-    overlap: np.ndarray
-    inside: np.ndarray
-    counts: np.ndarray
+    overlap: np.ndarray  # (k_before, k): rows by their clusters in both models
+    inside: np.ndarray  # (k_before, k): the same without the earlier model's outliers
+    counts: np.ndarray  # (k_before, 2): rows inside and outside, in the earlier table
 
     @property
     def expected(self) -> np.ndarray:
-        """Row counts (k_before,) float64 of the earlier clusters if nothing had changed."""
+        """Sizes (k_before,) float64 that the earlier clusters would have without a change."""
         sizes = self.counts.sum(axis=1)
         return sizes / max(sizes.sum(), 1) * self.overlap.sum()
 
     @property
     def outside(self) -> np.ndarray:
-        """Whether earlier clusters had most of their own rows outside, (k_before, 1) bool."""
+        """Whether most rows of each earlier cluster were outside, (k_before, 1) bool."""
         return self.counts[:, 1:] > 0.5 * self.counts.sum(axis=1, keepdims=True)
 
     @property
     def belonging(self) -> np.ndarray:
-        """`inside` as float64, but `overlap` up to `expected` where `outside` is true."""
+        """`inside` as float64; for clusters `outside`, `overlap` up to `expected`."""
         likely = np.minimum(self.overlap, self.expected[:, None])
         return np.where(self.outside, likely, self.inside)
 
     def jaccard(self, all_rows: bool = False) -> np.ndarray:
         """Return the Jaccard index (k_before, k) float64 of every pair of clusters.
 
-        With `all_rows`, outliers of the earlier model count in the sizes of new clusters.
+        With `all_rows`, the sizes of new clusters include outliers of the earlier model.
         """
         both, every = self.belonging, self.overlap.sum(axis=0)
         before = np.where(
@@ -110,10 +101,10 @@ class Return:
 class Matching:
     """Ids of a model's clusters, matched with another model's clusters."""
 
-    ids: np.ndarray  # (k,) int32, of every cluster by its label
+    ids: np.ndarray  # (k,) int32: id of every cluster, by its label
     next_id: int  # above every id ever used
-    stories: list[ClusterEvent]  # of every cluster of either model, by id
-    overlap: np.ndarray  # (k_before, k) int64, rows by their clusters in both models
+    stories: list[ClusterEvent]  # one for every cluster of either model, sorted by id
+    overlap: np.ndarray  # (k_before, k) int64: rows by their clusters in both models
 
     def moved(self, ids_before: Sequence[int]) -> float:
         """Return the share of the rows whose id has changed."""
@@ -129,12 +120,12 @@ def match_clusters(
     returned: Mapping[int, Return] = MappingProxyType({}),
     members: LabelOverlap | None = None,
 ) -> Matching:
-    """Give every cluster the id of the cluster it continues, or a new id.
+    """Give every cluster the id of the cluster that it continues, or a new id.
 
-    The clusters of the earlier model have the ids `ids_before`, by their labels. New ids start at
-    `next_id`, above every id ever used. Matched clusters have a Jaccard index of at least `match`,
-    in (0, 1]. The `returned` clusters, by label, continue a cluster of a still earlier model.
-    `members` are `shared`, but rows whose ids had a label in the earlier run count there.
+    `ids_before` are the ids of the earlier model's clusters, by label. New ids start at `next_id`,
+    above every id ever used. Matched clusters have a Jaccard index of at least `match`, in (0, 1].
+    The `returned` clusters, by label, continue a cluster of a still earlier model. In `members`,
+    rows have the labels that their ids had in the earlier run, if any.
     """
     members = members or shared
     overlap, jaccard = shared.overlap, np.maximum(shared.jaccard(), members.jaccard())
@@ -149,12 +140,7 @@ def match_clusters(
             ids[j], next_id = next_id, next_id + 1
     # A cluster is gone if it has fewer than 5 % of the rows expected without a change.
     gone = shared.belonging.sum(axis=1) < 0.05 * shared.expected
-    stories = _stories(list(ids_before), ids.tolist(), earlier, members, jaccard, gone)
-    back = {one.id: one.jaccard for one in returned.values()}
-    stories = [
-        replace(one, event="returned", jaccard=back[one.id]) if one.id in back else one
-        for one in stories
-    ]
+    stories = _stories(list(ids_before), ids.tolist(), earlier, members, jaccard, gone, returned)
     return Matching(ids, next_id, stories, overlap)
 
 
@@ -166,13 +152,12 @@ def match_returned(
     within: np.ndarray,
     match: float,
 ) -> dict[int, Return]:
-    """Return, by label, the clusters that continue the id of a cluster of an earlier model.
+    """Return, by label, the `unmatched` clusters that continue a `wanted` id of an earlier model.
 
-    Clusters are among `unmatched`, and ids among `wanted`; `ids_then` (k_then,) are all ids of the
-    earlier model. Clusters are matched as in `match_clusters`, with two stricter conditions. The
-    size of a new cluster includes outliers of the earlier model, so that a few rows in an old place
-    are not enough. The new cluster must also contain the typical row of the old one, as `within`
-    (k_then, k) bool says.
+    `ids_then` (k_then,) are all ids of that model. Clusters are matched as in `match_clusters`,
+    with two stricter conditions. The size of a new cluster includes outliers of the earlier model,
+    so that a few rows in an old place are not enough. The new cluster must also contain the typical
+    row of the old cluster (`within` (k_then, k) bool).
     """
     jaccard = shared.jaccard(all_rows=True)
     old = np.isin(ids_then, list(wanted))[:, None]
@@ -183,7 +168,7 @@ def match_returned(
 
 
 def _best_pairs(indices: np.ndarray) -> dict[int, int]:
-    """Return the row of each matched column; the matching has the largest sum of Jaccard indices.
+    """Return the row matched with each column, so that the sum of indices is maximal.
 
     Pairs with an index of 0 are left out.
     """
@@ -195,7 +180,7 @@ def _best_pairs(indices: np.ndarray) -> dict[int, int]:
 
 
 def rows_in_ranges(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return a mask (n, k) bool of rows (n, d) inside the ranges from `low` to `high` (k, d)."""
+    """Return whether rows (n, d) lie in the ranges from `low` to `high` (k, d), as (n, k) bool."""
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
 
@@ -206,6 +191,7 @@ def _stories(
     shared: LabelOverlap,
     jaccard: np.ndarray,
     gone: np.ndarray,
+    returned: Mapping[int, Return],
 ) -> list[ClusterEvent]:
     went_on, rows = {i: j for j, i in earlier.items()}, shared.belonging
     sizes_before, sizes_after = shared.overlap.sum(axis=1), shared.overlap.sum(axis=0)
@@ -228,6 +214,8 @@ def _stories(
         nearest = float(jaccard[:, j].max(initial=0.0))
         others = [before[i] for i in origin]
         event = "split" if others else "appeared"
+        if j in returned:
+            event, nearest = "returned", returned[j].jaccard
         found.append(ClusterEvent(one, event, nearest, 0, int(sizes_after[j]), others))
     return sorted(found, key=lambda story: story.id)
 
@@ -235,7 +223,7 @@ def _stories(
 def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
     """Return the event of a cluster without successor, and the clusters that took its rows.
 
-    `rows` (k,) are its numbers of rows in the new clusters.
+    `rows` (k,) are the numbers of its rows in the new clusters.
     """
     n = rows.sum()
     largest = _largest(rows)

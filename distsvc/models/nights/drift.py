@@ -1,8 +1,8 @@
 """Drift: how a table differs from the table that a model learned from.
 
-A model stores, for every column, the number of rows of its table between nine edges, the deciles of
-its pilot. Counts are exact over all rows and merge in any order. Rows of another table are counted
-between the same edges, and the population stability index compares both counts.
+A model stores nine edges for every column, the deciles of its pilot, and the numbers of rows of its
+table between them. Counts are exact over all rows and merge in any order. Rows of another table are
+counted between the same edges, and the population stability index compares both counts.
 """
 
 import math
@@ -16,23 +16,23 @@ from distsvc.models.rows.scaling import float64_pieces
 from distsvc.models.rules.fields import ArrayField, Field
 
 MIN_UNIT_FACTOR = 2.0
-"""Minimum factor between the values of a column in two tables that counts as a change of unit.
+"""Minimum factor between a column's values in two tables that counts as a change of unit.
 
-It is below the usual small factors: 2.2 pounds are a kilogram, an inch is 2.54 centimetres, and a
-month has 4.35 weeks. Random halves of tables, and nights that overlap, have no such factor.
+Usual factors are higher: 2.2 pounds are a kilogram, an inch is 2.54 centimetres, and a month has
+4.35 weeks. Random halves of tables, and nights that overlap, have no such factor.
 """
 
 UNIT_TOLERANCE = 1.3
-"""Maximum ratio between the factor of one decile and the factor that is common to all."""
+"""Maximum ratio between the factor of one decile and the median factor of all deciles."""
 
 UNIT_SPREAD = 0.125
-"""Maximum logarithm of that ratio, relative to the logarithm of the common factor.
+"""Maximum logarithm of the ratio of `UNIT_TOLERANCE`, relative to that of the median factor.
 
-Deciles of a busy day rise by about one factor, too, but less evenly than after a change of unit.
+Deciles of a busy day also rise by about one factor, but less evenly than after a change of unit.
 """
 
 DRIFT_BINS = 10
-"""Bins of values; one more counts missing values."""
+"""Number of bins of values; a further bin counts missing values."""
 
 DRIFT_FIELDS: dict[str, Field] = {
     "column_edges": ArrayField("float64", f"d {DRIFT_BINS - 1}"),
@@ -42,15 +42,13 @@ DRIFT_FIELDS: dict[str, Field] = {
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """Rows between the edges of every column.
+    """Numbers of rows between the edges of every column.
 
-    `edges` (d, DRIFT_BINS - 1) float64 never decrease along a row. `counts` (d, DRIFT_BINS + 1)
-    int64 are the numbers of values per bin. Bin j has the values at or above exactly j edges; the
-    last bin has the missing values.
+    Bin j counts the values at or above exactly j edges, and the last bin missing values.
     """
 
-    edges: np.ndarray
-    counts: np.ndarray
+    edges: np.ndarray  # (d, DRIFT_BINS - 1) float64: edges of each column, never decreasing
+    counts: np.ndarray  # (d, DRIFT_BINS + 1) int64: number of values in each bin
 
     @classmethod
     def empty(cls, edges: np.ndarray) -> Self:
@@ -79,9 +77,9 @@ def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 def decile_edges(pilot: np.ndarray) -> np.ndarray:
     """Return edges (d, DRIFT_BINS - 1) between tenths of the pilot's values (m, d) float64.
 
-    A value of more than a tenth of the rows gets its own bin, if there are edges left. One edge is
-    at the value, and the next just above it. So a constant column has bins for its value, for less
-    and for more. A column without values has edges at 0.
+    A value that more than a tenth of the rows have gets its own bin, if there are edges left: one
+    edge is at the value, and the next just above it. So a constant column has bins for its value,
+    for lower and for higher values. A column without values has edges at 0.
     """
     edges = np.zeros((pilot.shape[1], DRIFT_BINS - 1))
     for at, column in zip(edges, pilot.T, strict=True):
@@ -102,8 +100,8 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
 
     It is sum (q - p) ln(q / p) over the shares p and q of the bins. By convention, a column is
     stable below 0.1, and its distribution has changed above 0.25. Half a row is added to every bin
-    that is not empty in both, since an empty bin would make the index infinite. For tables of n and
-    m rows without drift, the index is about (b - 1) (1 / n + 1 / m).
+    that is not empty in both tables, since an empty bin would make the index infinite. For tables
+    of n and m rows without drift, the index is about (b - 1) (1 / n + 1 / m).
     """
     used = (expected > 0) | (found > 0)
     p, q = (np.where(used, counts + 0.5, 0.0) for counts in (expected, found))
@@ -115,15 +113,14 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
 def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return the factor (d,) by which the unit of each column has changed; NaN if it has not.
 
-    `before` (d, DRIFT_BINS - 1) are deciles of an earlier table, and rows (m, d) are of this one. A
-    change of unit multiplies the deciles of a column and their range by one factor. A shift,
-    however large, leaves the range unchanged. Factors between 1 / `MIN_UNIT_FACTOR` and
-    `MIN_UNIT_FACTOR` are NaN.
+    `before` (d, DRIFT_BINS - 1) are deciles of an earlier table, and rows (m, d) belong to a later
+    table. A change of unit multiplies the deciles of a column and their range by one factor. A
+    shift leaves the range unchanged. Factors between 1 / `MIN_UNIT_FACTOR` and `MIN_UNIT_FACTOR`
+    are NaN.
 
-    Three tenths of the deciles may have another factor. The range is that of all others, because
-    one decile in the gap before a small cluster can differ by much. If more than a tenth of the
-    rows share a value, deciles above it may be rare values, which differ by chance. A decile is
-    left out if less than 5 % of the rows lie between it and the next.
+    Three tenths of the deciles may have another factor, and do not count in the range: a decile in
+    the gap before a small cluster can differ by much. A decile is left out if less than 5 % of the
+    rows lie between it and the next. It may be a rare value, which differs by chance.
     """
     found, now = np.full(len(before), np.nan), decile_edges(rows)
     counted = ColumnCounts.empty(now)

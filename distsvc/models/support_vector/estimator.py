@@ -86,9 +86,9 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         `nu`. Pham, Le, Le and Tran (2016) do not divide by N: C is N times theirs. The level tree's
         default is 2.
     solver : {"bsgd", "sgd", "exact"}, default="bsgd"
-        "bsgd" is Algorithm 2, with a budget, and "sgd" Algorithm 1, without (SGD-LMOC). "exact"
-        computes the optimum: with `nu` by scikit-learn's OneClassSVM, with `C` by coordinate ascent
-        on the dual, for at most 10,000 rows.
+        Algorithm 2 with a budget ("bsgd"), Algorithm 1 without (SGD-LMOC, "sgd"), or the optimum
+        ("exact"). With `nu`, scikit-learn's OneClassSVM computes the optimum; with `C`, coordinate
+        ascent on the dual, for at most 10,000 rows.
     budget : int or None, default=None
         Maximum number of support vectors with "bsgd". None is 200 for each model of the level tree,
         and 100 with equilibria.
@@ -116,12 +116,11 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}, default="auto"
         "equilibria" is Algorithm 3 of Pham, Le and Dang (2017). "level-tree" cuts the tree of the
         level sets of f at its significant splits; Algorithm 3 is its cut at level 0. "auto" is the
-        level tree unless gamma is a number or the solver is not "bsgd".
-
-        "complete-graph" and "balls" are for tables in memory, and for the solver "exact" with `nu`.
-        "complete-graph" joins any two rows inside whose segment is inside (at most 100,000 rows);
-        rows outside take the label of the nearest row inside. With "balls", only the centres of
-        balls climb, and merge on their way; rows take the label of the nearest centre.
+        level tree unless gamma is a number or the solver is not "bsgd". The other two are for
+        tables in memory, and for the solver "exact" with `nu`. "complete-graph" joins any two rows
+        inside whose segment is inside (at most 100,000 rows); rows outside take the label of the
+        nearest row inside. With "balls", only the centres of balls climb, and merge on their way;
+        rows take the label of the nearest centre.
     assignment : {"vote", "nearest"}, default="vote"
         With the level tree, a row's cluster has the largest weighted kernel sum ("vote"), or the
         row's nearest support vector ("nearest").
@@ -142,8 +141,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     merge_radius : float, default=0.1
         With "balls": distance, in units of X, below which climbing points merge.
     noise : bool, default=False
-        Label rows outside as -1 in `labels_`, `predict` and `cut`, as HDBSCAN does: rows with a
-        `decision_function` below -1e-5, so that rounding does not count.
+        Label rows outside as -1 in `labels_`, `predict` and `cut`, as HDBSCAN does. A row with a
+        `decision_function` down to -1e-5, its rounding, is not outside.
     variant : {"default", "published"}, default="default"
         "published" runs Algorithms 1 to 3 of the papers as printed; the page "Departures from the
         papers" lists all differences. It needs `C`, and a number for `gamma`. The constructor

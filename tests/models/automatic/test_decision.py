@@ -124,8 +124,7 @@ def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
 
 def decided_on(rows, mixtures, trees=(), n_clusters=None, before=None, further=None):
     """Describe all proposals by populations of `rows`, and decide; `further` has more rows."""
-    mixtures.describe(rows)
-    for each in trees:
+    for each in (mixtures.one, *mixtures.proposals, *trees):
         each.describe(rows)
     numbers = np.arange(len(rows))
     return decide(mixtures, trees, numbers, n_clusters, before, lambda: further)
