@@ -12,8 +12,10 @@ from distsvc.models.hyperplanes.engine import Stream, TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Position
 from distsvc.models.support_vector.boundary import stochastic_gradient
-from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.boundary.training import DescentProgress
+from distsvc.models.support_vector.boundary.stochastic_gradient import (
+    DescentProgress,
+    StochasticGradient,
+)
 
 
 def rows(n=200, d=3):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -17,7 +17,12 @@ from distsvc.models.automatic.decision import (
     mixture_proposals,
 )
 from distsvc.models.automatic.previous import PreviousAnswer
-from distsvc.models.automatic.rule import FlooredLandmarkRule, MixtureRule, of_latent
+from distsvc.models.automatic.rule import (
+    FlooredLandmarkRule,
+    MixtureRule,
+    mixture_fields,
+    of_latent,
+)
 from distsvc.models.automatic.views import ViewAnswer, Views
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
@@ -180,8 +185,9 @@ class ModelledViews(Views):
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray
     ) -> MixtureRule:
         layout, scored = self.rows.columns.layout, self.scored(labels)
-        rule = MixtureRule.of(mixture, layout, self.origin, cluster, scored)
-        return rule.with_floors(self._labelled)
+        fields = mixture_fields(mixture, layout, self.origin)
+        rule = MixtureRule(**fields, cluster=cluster.astype(np.int32), **scored)
+        return of_latent(rule, layout).with_floors(self._labelled)
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the level tree's partition, and the previous partition if by landmarks.
@@ -242,12 +248,13 @@ class ModelledViews(Views):
         mixture that computes densities.
         """
         layout, rows = self.rows.columns.layout, self.rows.mixed.take(np.arange(len(labels)))
-        found = cast(LandmarkRule, of_latent(rule, layout))
+        found = of_latent(rule, layout)
         posterior = np.eye(found.n_clusters)[labels] + np.finfo(float).eps
         mixture = NormalMixture.from_posteriors(
             rows, posterior, Prior.of(rows), possible_shape(rows, found.n_clusters)
         )
-        floored = FlooredLandmarkRule.of_clusters(found, mixture, layout, self.origin)
+        fields = mixture_fields(mixture, layout, self.origin)
+        floored = FlooredLandmarkRule(**found.field_values(), **fields)
         return floored.with_floors(self._labelled)
 
 

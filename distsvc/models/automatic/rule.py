@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,6 +19,8 @@ from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 from distsvc.models.rules.fields import ArrayField, ClustersField
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
+
+AnyRule = TypeVar("AnyRule", bound=Rule)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class DensityFloors(OfMixture):
         super().check()
 
 
-def _of_mixture(
+def mixture_fields(
     mixture: NormalMixture, layout: PreparedLayout, origin: np.ndarray
 ) -> dict[str, Any]:
     """Return the fields of `OfMixture`, with means relative to `origin` (D,)."""
@@ -109,24 +111,6 @@ class MixtureRule(DensityFloors, Scored, Rule):
     meanings: ClassVar[Mapping[str, str]] = LevelRule.meanings
 
     cluster: Annotated[np.ndarray, ClustersField("int32", "K")]  # clusters of the components
-
-    @classmethod
-    def of(
-        cls,
-        mixture: NormalMixture,
-        layout: PreparedLayout,
-        origin: np.ndarray,
-        cluster: np.ndarray,
-        scored: dict[str, Any],
-    ) -> Self:
-        """Return the rule of a mixture with the clusters (K,) of its components.
-
-        Prepared rows are relative to `origin` (D,). `scored` are the fields of `Scored` for latent
-        variables.
-        """
-        fields = _of_mixture(mixture, layout, origin)
-        rule = cls(**fields, cluster=cluster.astype(np.int32), **scored)
-        return cast(Self, of_latent(rule, layout))
 
     @property
     def n_clusters(self) -> int:
@@ -149,16 +133,12 @@ class MixtureRule(DensityFloors, Scored, Rule):
 
 @dataclass(frozen=True)
 class FlooredLandmarkRule(DensityFloors, LandmarkRule):
-    """Rule that labels rows by the nearest landmark, with density floors of its clusters."""
+    """Rule that labels rows by the nearest landmark, with density floors.
+
+    The components of its mixture are the clusters.
+    """
 
     form: ClassVar[str] = "floored-landmarks"
-
-    @classmethod
-    def of_clusters(
-        cls, rule: LandmarkRule, mixture: NormalMixture, layout: PreparedLayout, origin: np.ndarray
-    ) -> Self:
-        """Return the rule with a mixture whose components are its clusters."""
-        return cls(**rule.field_values(), **_of_mixture(mixture, layout, origin))
 
     def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.labels(Z), self._densities.labels_and_densities(Z)[1]
@@ -169,7 +149,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
         return MixtureLabeller.of_components(self.mixture, *places)
 
 
-def of_latent(rule: Rule, layout: PreparedLayout) -> Rule:
+def of_latent(rule: AnyRule, layout: PreparedLayout) -> AnyRule:
     """Convert a rule of latent variables to a rule of prepared rows; other columns weigh 0."""
 
     def wide(directions: np.ndarray) -> np.ndarray:

@@ -250,12 +250,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     >>> papers.n_clusters_
     2
 
-    The same as printed:
-
-    >>> model = SupportVectorClustering.published(gamma=8.0, C=32.0, random_state=0)
-    >>> model.fit(X).epsilon_
-    0.01
-
     """
 
     gamma: float | Sequence[float] | np.ndarray | Literal["auto"] = "auto"

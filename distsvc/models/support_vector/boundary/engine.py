@@ -3,6 +3,8 @@
 | Pham, Le and Dang (2017), Pham, Le, Le and Tran (2016) | here |
 |---|---|
 | Algorithms 1 and 2 | `BoundaryEngine.train` |
+| max sum a - a'Ka/2 over 0 <= a_i <= C/N, the dual | solver "exact" with C |
+| rho* and C = 1 / (nu rho*), from the nu-one-class SVM (Schoelkopf et al. 2001) | ``nu`` |
 | B_eps; eps | `BoundaryEngine.boundary`; ``epsilon`` |
 | E | `BoundaryEngine.equilibria` |
 | Algorithm 3, lines 4 to 9 | `BoundaryEngine.set_equilibria`, `BoundaryEngine.set_clusters` |
@@ -24,20 +26,27 @@ import numpy as np
 
 from distsvc.errors import ParameterError
 from distsvc.job.parameters import IN_MEMORY
+from distsvc.kernels.training import coordinate_ascent, gram_matrix
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
 from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts
-from distsvc.models.support_vector.boundary import in_memory, labelling, printed, training
+from distsvc.models.support_vector.boundary import in_memory, labelling, printed
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction
+from distsvc.models.support_vector.boundary.libsvm import one_class_machine, one_class_offset
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
-from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
+from distsvc.models.support_vector.boundary.stochastic_gradient import (
+    Blocks,
+    StochasticGradient,
+    descend,
+)
 
-EVALUATION_ROWS = 2048
-EXACT_ROWS = 10_000
+EVALUATION_ROWS, PENALTY_ROWS, EXACT_ROWS = 2048, 2000, 10_000
+"""Number of rows on which J is measured, and maximum numbers of rows: for C from nu, for exact C."""
+
 FEW_VECTORS = 100
 """Default budget of support vectors."""
 
@@ -75,7 +84,8 @@ class BoundaryEngine(SupportVectorEngine):
         if given.C is not None:
             self.C = float(given.C)
         elif given.solver != "exact":
-            self.C = training.penalty_for(wide, self.gamma, self.nu)
+            rows = wide[:PENALTY_ROWS]
+            self.C = len(rows) / one_class_offset(rows, self.gamma, self.nu)
         if given.solver != "exact" and not given.is_published:
             self.descent = self._new_descent()
 
@@ -98,7 +108,7 @@ class BoundaryEngine(SupportVectorEngine):
         n_held_out = EVALUATION_ROWS if held_out else 0
         return sampling.key_blocks(n_rows, min(n_rows, given.max_iter), n_held_out)
 
-    def train(self, blocks: training.Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
+    def train(self, blocks: Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
         """Train the decision function.
 
         ``blocks(epoch, first)`` returns the centred blocks of an epoch, from number `first` on.
@@ -111,22 +121,25 @@ class BoundaryEngine(SupportVectorEngine):
             S, a, self.n_iter = printed.descend(make, given.theta, given.max_iter, given.iterate)
         elif given.solver != "exact":
             evaluation = self.pilot[:EVALUATION_ROWS] if given.stopping == "held-out" else None
-            training.descend(
-                self.descent, blocks, given.max_iter, evaluation, given.tol, checkpoint
-            )
+            descend(self.descent, blocks, given.max_iter, evaluation, given.tol, checkpoint)
             self.n_iter = self.descent.n_steps
             if given.iterate == "random":
                 # The second run has no checkpoints, because it is no longer than the first.
                 self.descent = self._new_descent()
                 r = int(np.random.default_rng((self.seed, 2)).integers(1, self.n_iter + 1))
-                training.descend(self.descent, blocks, r, None, given.tol)
+                descend(self.descent, blocks, r, None, given.tol)
             S, a = self.descent.vectors, self.descent.coefficients
         else:
             X = np.concatenate(list(blocks(0, 0)))
             if given.C is None:
-                S, a, self.C, self.n_iter = training.solve_one_class(X, self.gamma, self.nu)
+                machine, offset = one_class_machine(X, self.gamma, self.nu)
+                S = np.ascontiguousarray(X[machine.support_].T, np.float32)
+                a, self.C = machine.dual_coef_[0] / offset, len(X) / offset  # f is 0 at the offset
+                self.n_iter = int(machine.n_iter_)
             else:
-                S, a, self.n_iter = training.solve_penalised(X, self.gamma, self.C, given.max_iter)
+                a, K = np.zeros(len(X)), gram_matrix(X.astype(np.float64), self.gamma)
+                self.n_iter = coordinate_ascent(K, a, self.C / len(X), 1e-9, given.max_iter)
+                S, a = np.ascontiguousarray(X[a > 0.0].T), a[a > 0.0]
         self._set_decision(S, a)
 
     def trained(self) -> State:

@@ -89,19 +89,14 @@ def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     Box i contains the vertices order[first[i] : last[i]]. Its halves are the boxes child[i] and
     child[i] + 1; child[i] is -1 in a leaf.
     """
-    parts, first, child = [np.arange(len(V))], [0], [-1]
     order = np.arange(len(V))
-    u = 0
-    while u < len(parts):
-        numbers = parts[u]
+    parts, first, child = [order.copy()], [0], []
+    for u, numbers in enumerate(parts):  # halves are appended, and visited later
         order[first[u] : first[u] + len(numbers)] = numbers
-        if len(numbers) > LEAF_VERTICES:
-            child[u] = len(parts)
-            left, right = halves(V, numbers)
-            parts += [left, right]
-            first += [first[u], first[u] + len(left)]
-            child += [-1, -1]
-        u += 1
+        child.append(len(parts) if len(numbers) > LEAF_VERTICES else -1)
+        if child[u] > 0:
+            parts += halves(V, numbers)
+            first += [first[u], first[u] + len(parts[-2])]
     begin = np.array(first, np.int64)
     return order, begin, begin + [len(numbers) for numbers in parts], np.array(child, np.int64)
 

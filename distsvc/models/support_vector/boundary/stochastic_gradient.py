@@ -1,23 +1,28 @@
-"""Phase one: the large-margin one-class SVM by (budgeted) stochastic gradient descent.
+"""Phase one: the large-margin one-class SVM by stochastic gradient descent, maybe on a budget.
 
 | Pham, Le and Dang (2017) | here |
 |---|---|
 | J(w), eq. (1) | `StochasticGradient.objective` |
 | w_{t+1} | ``StochasticGradient.coefficients`` on ``StochasticGradient.vectors`` |
-| t | ``StochasticGradient.n_steps`` |
-| B | ``budget`` |
-| k of section 3.3.2 | ``projection_size`` |
-| theta | ``theta`` |
+| t; B; k of section 3.3.2 | ``n_steps``; ``budget``; ``projection_size`` |
+| Algorithms 1 and 2 | `descend` |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels import training as kernels
 from distsvc.kernels.rbf import weighted_sums
-from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, State
+from distsvc.models.rows.checkpoints import (
+    MAX_STATE_COUNT,
+    NO_CHECKPOINT,
+    Checkpoint,
+    Position,
+    State,
+)
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, whole
 
 STRATEGIES = {
@@ -42,6 +47,14 @@ VECTOR_ARRAYS = ("counts", "born", "moments")
 
 DESCENT_PIECE = 2**33
 """Maximum number of vector entries that one piece of work reads; a piece takes some seconds."""
+
+CHECK_STEPS = 10_000
+"""Number of steps between two measurements of J."""
+
+DESCENT_PATIENCE = 3
+"""Number of measurements without an improvement of J after which a descent ends."""
+
+Blocks = Callable[[int, int], Iterable[np.ndarray]]
 
 
 class StochasticGradient:
@@ -166,3 +179,61 @@ class StochasticGradient:
             grown = np.zeros(capacity, old.dtype)
             grown[:have] = old
             setattr(self, name, grown)
+
+
+@dataclass
+class DescentProgress:
+    """A descent, its position in the stream of rows, and the values of J so far."""
+
+    descent: StochasticGradient
+    position: Position
+    history: list[float]
+
+    def state(self) -> State:
+        facts, arrays = self.descent.state()
+        return facts | {"place": self.position.facts(), "history": self.history}, arrays
+
+    def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> "DescentProgress":
+        position, history = Position.restored(facts.get("place", {})), facts.get("history")
+        if not isinstance(history, list) or not all(isinstance(J, float) for J in history):
+            raise DataError("fact history: expected a list of numbers")
+        self.descent.restore(facts, arrays)
+        return DescentProgress(self.descent, position, history)
+
+
+def descend(
+    descent: StochasticGradient,
+    blocks: Blocks,
+    max_iter: int,
+    evaluation: np.ndarray | None,
+    tol: float,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> None:
+    """Feed epochs of blocks to the descent until it stops, or has done `max_iter` steps.
+
+    ``blocks(epoch, first)`` returns the blocks of an epoch, from number `first` on. With
+    `evaluation` rows (m, d) float32, J is measured on them every `CHECK_STEPS` steps. The descent
+    also ends when the best of the last `DESCENT_PATIENCE` values does not improve on the earlier
+    best by a relative `tol`.
+    """
+    course = DescentProgress(descent, Position(), [])
+    course = checkpoint.last(course.restored) or course
+    position, history = course.position, course.history
+
+    def most() -> int:
+        n = descent.n_steps
+        return min(CHECK_STEPS - n % CHECK_STEPS, max_iter - n, descent.piece_rows)
+
+    while True:
+        for piece in position.pieces(blocks(position.epoch, position.block), most):
+            descent.feed(piece)
+            if descent.stopped or descent.n_steps >= max_iter:
+                return
+            if evaluation is not None and descent.n_steps % CHECK_STEPS == 0:
+                history.append(descent.objective(evaluation))
+                best = min(history[:-DESCENT_PATIENCE], default=np.inf)
+                if min(history[-DESCENT_PATIENCE:]) > best * (1.0 - tol):
+                    return
+            checkpoint.keep(descent.n_steps, course.state)
+        if position.epoch == 1:
+            descent.forget_average()

@@ -144,8 +144,7 @@ def elect(
     cut, likeness = most_like(trees, before, scale, rows)
     winner = vote.answer
     if len(np.unique(before)) == 1:  # one cluster has no votes to compare
-        none = [row | {"winner": False} for row in winner.candidates]
-        last = _one_cluster(trees, none, [], vote.highest, vote.score_ratio)
+        last = _one_cluster(trees, winner.candidates, [], vote.highest, vote.score_ratio)
         clear = winner.n_clusters > 1 and winner.agreement >= EVEN
         return replace(winner, last=last, likeness=1.0, clear=clear)
     if likeness <= SAME_ANSWER:
@@ -213,8 +212,7 @@ class _Vote:
         shares = standing / standing[best] if standing[best] else np.zeros(len(standing))
         table = _listed(found, shares, self.votes / self.votes.max(), support, best)
         if self.n_clusters is None and self.given is None and self.score_ratio < 1.0:
-            none = [row | {"winner": False} for row in table]
-            return _one_cluster(trees, none, [], self.highest, self.score_ratio)
+            return _one_cluster(trees, table, [], self.highest, self.score_ratio)
         supporters = np.isin(np.arange(len(trees)), self.owner[supported[best]]).tolist()
         z = winner.z if winner.n_clusters > 1 else float("nan")
         others = np.where(self.agreement[best] > SAME_ANSWER, -1.0, shares)
@@ -282,8 +280,8 @@ def _one_cluster(
     middle = len(trees) // 2
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0
-    none = [False] * len(trees)
+    none, losers = [False] * len(trees), [row | {"winner": False} for row in table]
     return Answer(
-        middle, kept, share, float("nan"), table, supporters or none, standing, None,
+        middle, kept, share, float("nan"), losers, supporters or none, standing, None,
         chance_of_one(score_ratio),
     )  # fmt: skip

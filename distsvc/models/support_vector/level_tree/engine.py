@@ -124,18 +124,25 @@ class LevelTreeEngine(SupportVectorEngine):
 
     def rule_of(self, levels: LevelSets, part: np.ndarray | None = None) -> LevelRule:
         """Return the rule of a cut with the parts (B,), and with the scores of this fit."""
-        own = levels.part if part is None else part
-        components, score = self.ensemble.components, self.levels.score
-        return LevelRule.of(components, levels.tree, own, levels.nearest, score)
+        own, tree = levels.part if part is None else part, levels.tree
+        scored = LevelRule.fields_of(self.ensemble.components, self.levels.score)
+        return LevelRule(
+            S=tree.S, a=tree.a, part=own, gamma=tree.gamma, nearest=levels.nearest, **scored
+        )
 
     def cut(
         self, n_clusters: int | None, level: float | None, significance: float | None
     ) -> LevelRule:
         """Return the rule of another cut; give exactly one of the three parameters."""
-        if n_clusters is not None:
-            return self.rule_of(self.levels.cut(n_clusters))
         levels = self.levels
-        return self.rule_of(levels, levels.numbered(levels.kept_by(level, significance)))
+        if n_clusters is not None:
+            return self.rule_of(levels.cut(n_clusters))
+        if significance is not None:
+            kept = levels.tree.z >= significance
+        else:
+            assert level is not None
+            kept = levels.tree.components_at((level + 1.0) * levels.boundary)
+        return self.rule_of(levels, levels.numbered(kept))
 
     @property
     def support_vectors(self) -> np.ndarray:

@@ -145,17 +145,6 @@ class LevelSets:
             return self.answer
         return replace(self, n_clusters=None, granularities=[self.granularity]).answer
 
-    def kept_by(self, level: float | None, significance: float | None) -> np.ndarray:
-        """Return the branches (b,) bool of the answer's tree that a cut keeps.
-
-        With `significance`, they have at least this z. Otherwise they are the components of
-        {x : f(x) >= level}.
-        """
-        if significance is not None:
-            return self.tree.z >= significance
-        assert level is not None
-        return self.tree.components_at((level + 1.0) * self.boundary)
-
     @cached_property
     def unclear(self) -> float:
         """Share of pilot rows with another label than their nearest support vector."""

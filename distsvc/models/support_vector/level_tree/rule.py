@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from distsvc.models.support_vector.boundary.rule import (
     SOFTENED,
 )
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
-from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
+from distsvc.models.support_vector.level_tree.tree import Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
 """Minimum and maximum exponent of kernel sums in shares; the exponent grows with kernel width."""
@@ -86,19 +86,6 @@ class LevelRule(Scored, Rule):
     part: Annotated[np.ndarray, ClustersField("int64", "B")]
     gamma: Annotated[float, GAMMA]
     nearest: Annotated[bool, FLAG]
-
-    @classmethod
-    def of(
-        cls,
-        components: np.ndarray,
-        tree: LevelTree,
-        part: np.ndarray,
-        nearest: bool,
-        score: NeighbourScore,
-    ) -> Self:
-        """Return the rule of a cut with the parts (B,) int64 of the tree's support vectors."""
-        scored = cls.fields_of(components, score)
-        return cls(S=tree.S, a=tree.a, part=part, gamma=tree.gamma, nearest=nearest, **scored)
 
     @property
     def n_clusters(self) -> int:

@@ -82,15 +82,11 @@ def test_cuts():
         cut = levels.cut(k)
         assert cut.answer.kept.tolist() == ([True] * k + [False] * (3 - k))
         assert levels.answer.n_clusters == 3
-    assert levels.kept_by(None, 8.0).tolist() == [True, True, True]
-    assert levels.kept_by(None, 8.5).tolist() == [True, True, False]
-    assert levels.kept_by(None, 99.0).tolist() == [True, False, False]
-    # births are the weights 1, .9 and .8; the level of f is in units of the boundary
+    # births are the weights 1, .9 and .8
     above = {0.95: 1, 0.85: 2, 0.75: 3, 1e-4: 3, 1e-6: 1, 1.05: 1}
     for g, k in above.items():
-        kept = levels.kept_by(g / levels.boundary - 1.0, None)
-        assert kept.sum() == k
-    assert levels.kept_by(-1.0, None).sum() == 1  # everything is one component
+        assert tree.components_at(g).sum() == k
+    assert tree.components_at(0.0).sum() == 1  # everything is one component
 
 
 def test_low_support_is_a_doubt():

@@ -1,10 +1,8 @@
-from types import SimpleNamespace
-
 import numpy as np
 
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
-from distsvc.models.support_vector.level_tree.rule import LevelRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 from tests import reference
 from tests.normal_rows import normal
 
@@ -13,8 +11,8 @@ def level_rule(nearest=False):
     part = np.array([0, 1, 2, 0, 1, 2, 1], np.int64)
     weights = np.abs(normal(7, seed=1)) + np.float32(0.1)
     score = NeighbourScore(normal(3, 60, seed=3), 0.01, -0.5, 0.25)
-    tree = SimpleNamespace(S=normal(2, 7), a=weights, gamma=0.7)
-    return LevelRule.of(normal(3, 5, seed=2), tree, part, nearest, score)
+    scored = Scored.fields_of(normal(3, 5, seed=2), score)
+    return LevelRule(**scored, S=normal(2, 7), a=weights, part=part, gamma=0.7, nearest=nearest)
 
 
 def boundary_rule():
