@@ -92,7 +92,7 @@ class PartitionProposal:
         return len(np.unique(self.labels))
 
     def describe(self, rows: PopulationRows) -> None:
-        """Shorten the partition to `rows`, the first m, and set its quality."""
+        """Shorten the partition to the first m rows, `rows`, and set its quality."""
         m = len(rows)
         self.labels, self.drawn = self.labels[:m], self.drawn[:m]
         self.quality = quality_of(rows, np.unique(self.drawn, return_inverse=True)[1])
@@ -287,7 +287,7 @@ def _agreement_of_halves(
 
 
 def _sizes(mixture: NormalMixture, cluster: np.ndarray, rows: MixtureRows) -> np.ndarray:
-    """Return the sizes (k,) of clusters among `rows`; `cluster` (K,) are those of components."""
+    """Return the sizes (k,) of clusters among `rows`, from the clusters (K,) of components."""
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
     return np.bincount(labels, minlength=int(cluster.max()) + 1)
 
@@ -363,7 +363,7 @@ def decide(
     previous: np.ndarray | None,
     everything: Callable[[], PopulationRows],
 ) -> ViewDecision:
-    """Return the decision among all proposals, which have been described.
+    """Return the decision among all proposals, whose qualities are set.
 
     `graph` are partitions by the graph's level tree, and by the previous run's landmarks. With
     `n_clusters`, one cluster is a proposal only if there is no other. Random signs follow from

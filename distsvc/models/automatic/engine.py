@@ -167,7 +167,7 @@ class AutomaticEngine(Engine):
             self.graph.set_pilot(self.pilot)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return stored rows X (n, d) with keys (n,), or if modelled their latent draws (n, r)."""
+        """Return rows X (n, d) with keys (n,) as stored, or as latent draws (n, r) if modelled."""
         if self.columns is None:
             return X
         return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))

@@ -51,7 +51,7 @@ class ModelledRows:
     row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
     mixed: MixtureRows  # draws of numbers, and levels of categories
     labelled: np.ndarray  # (m, D) float64: rows as they are labelled, with middles of cells
-    scales: tuple[ScaledNumbers, ...]  # numbers as mapped, and as stored unless components
+    scales: tuple[ScaledNumbers, ...]  # mapped numbers, and stored numbers unless components
     cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
 
     @classmethod
@@ -190,7 +190,7 @@ class ModelledViews(Views):
         return of_latent(rule, layout).with_floors(self._labelled)
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
-        """Return the level tree's partition, and the previous partition if by landmarks.
+        """Return the level tree's partition, and the previous partition if landmarks gave it.
 
         Without `n_clusters`, the level tree proposes nothing if it has one cluster. With
         `n_clusters`, the previous partition is no proposal.

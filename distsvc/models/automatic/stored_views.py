@@ -103,7 +103,7 @@ class StoredViews(Views):
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """Answers of the level trees by view, if no number of clusters is given."""
+        """Answers of the level trees without a given number of clusters, by view."""
         return {name: tree.levels.blind for name, tree in self.trees.items()}
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
@@ -285,7 +285,7 @@ class StoredViews(Views):
         return self.graph_rule(levels) if view == GRAPH else self.levels.rule_of(levels)
 
     def _columns_labels(self, found: LevelSets) -> np.ndarray:
-        """Return labels of pilot rows in a cut of the columns' tree; only of rows in the graph."""
+        """Return labels of pilot rows in a cut of the columns' tree; with a graph, of its rows."""
         rows = found.pilot[: len(self.graph.point_of)] if self.has_graph else found.pilot
         return found.labels(rows)
 

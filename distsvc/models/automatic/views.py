@@ -61,7 +61,7 @@ class Views:
         return Scored.fields_of(self.components, score)
 
     def graph_labels(self, found: LevelSets) -> np.ndarray:
-        """Return labels of pilot rows in a cut of the graph's tree; only of rows in the graph."""
+        """Return labels of the pilot rows that are in the graph, in a cut of the graph's tree."""
         return self.graph.labels(found)[self.graph.point_of[: len(self.pilot)]]
 
     def graph_rule(self, found: LevelSets) -> Rule:

@@ -68,8 +68,8 @@ class SupportVectorEngine(ABC):
 
     centre: np.ndarray  # (d,) float64, the mean of the pilot
     pilot: np.ndarray  # (m, d) float32, centred
-    gamma: float  # value that is used, as is C
-    C: float
+    gamma: float  # kernel width that is used
+    C: float  # trade-off that is used
     n_iter: int  # steps done
     decision: DecisionFunction  # f, once trained
     equilibria: np.ndarray  # (M, d) float32, centred

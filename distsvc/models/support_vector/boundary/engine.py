@@ -45,7 +45,7 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import (
 )
 
 EVALUATION_ROWS, PENALTY_ROWS, EXACT_ROWS = 2048, 2000, 10_000
-"""Number of rows on which J is measured, and maximum numbers of rows: for C from nu, for exact C."""
+"""Number of rows on which J is measured, and maximum numbers: for C from nu, and for exact C."""
 
 FEW_VECTORS = 100
 """Default budget of support vectors."""

@@ -253,10 +253,10 @@ def components(pairs: np.ndarray, n: int) -> np.ndarray:
 def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int) -> np.ndarray:
     """Return pairs (p, 2) of equilibria whose segment lies inside the domain of novelty.
 
-    Each equilibrium of block number `block`, 256 rows of E (M, d) float32, is tested against all
-    earlier ones, by f at `samples` points of their segment. Shortest segments come first, and pairs
-    already connected through others are skipped. The pairs of all blocks together have the same
-    components as all connected pairs.
+    Equilibria are rows of E (M, d) float32, in blocks of 256. Each equilibrium of a block is tested
+    with all earlier equilibria, by f at `samples` points of their segment. Shortest segments come
+    first, and pairs already connected through others are skipped. The pairs of all blocks together
+    have the same components as all connected pairs.
     """
     first = block * PAIR_ROWS
     last = min(first + PAIR_ROWS, len(E))

@@ -126,7 +126,7 @@ class StochasticGradient:
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from the `state` of a descent with equal parameters.
 
-        Raise DataError for anything else, and leave this descent as it is.
+        Raise DataError if it does not fit, and leave this descent as it is.
         """
         sizes = {"d": self._S.shape[0]}
         check_fields(GRADIENT_FIELDS, {**facts, **arrays}, sizes)
@@ -140,7 +140,7 @@ class StochasticGradient:
         self._average_from = facts["average_from"]
 
     def forget_average(self) -> None:
-        """Start the mean iterate at the next step."""
+        """Compute the mean iterate only from the next step on."""
         self._moments[:] = self._counts * self._sums[0]
         self._average_from = self.n_steps
 

@@ -52,9 +52,9 @@ class Effort:
 
     octaves: Sequence[float]  # log2 of a model's gamma, relative to `density_gamma`
     repeats: int  # number of models with each gamma
-    octaves_in_subspaces: Sequence[float]  # the same for each subspace of more columns
+    octaves_in_subspaces: Sequence[float]  # for more columns: the same two, in each subspace
     repeats_in_subspaces: int
-    subspaces: Sequence[int]  # their numbers of leading directions
+    subspaces: Sequence[int]  # numbers of leading directions of the subspaces
 
 
 EFFORTS = {
@@ -84,8 +84,8 @@ class Ensemble:
     projection_size: int
     steps: int  # number of steps of each member's descent
     seed: int
-    sample_rows: int  # members are trained and tested on this number of rows, by lowest keys
-    ties: bool = False  # whether rows at a peak count in its test, as with few distinct rows
+    sample_rows: int  # number of rows to train and test members, those with the lowest keys
+    ties: bool = False  # whether rows exactly at a peak count in tests, as if few rows differ
 
     def facts(self) -> Facts:
         """Return all fields except the components as JSON values, for `restored`."""

@@ -47,7 +47,7 @@ class LevelSets:
     nu: float | None  # share of the pilot outside; None: the limit of `NeighbourScore`
     nearest: bool = False  # whether rows get the label of their nearest support vector
     n_clusters: int | None = None  # number of clusters; None: votes decide
-    least_standing: float = LEAST_STANDING  # minimum of a winner; below it: one cluster
+    least_standing: float = LEAST_STANDING  # minimum score; below it: one cluster
     before: np.ndarray | None = None  # (n,): the first pilot rows' labels in the previous answer
     follow: bool | None = None  # whether the previous answer is used; None: votes decide
     n_jobs: int | None = 1
@@ -140,7 +140,7 @@ class LevelSets:
 
     @cached_property
     def blind(self) -> Answer:
-        """Answer if no number of clusters is given."""
+        """Answer without a given number of clusters."""
         if self.n_clusters is None:
             return self.answer
         return replace(self, n_clusters=None, granularities=[self.granularity]).answer

@@ -119,7 +119,7 @@ class LevelRule(Scored, Rule):
         """Exponent of kernel sums in shares.
 
         A kernel of variance h^2 widens clusters of variance s^2. The logarithm of the ratio of two
-        sums thus shrinks by a factor of about s^2 / (s^2 + h^2), which the exponent corrects.
+        sums is then only s^2 / (s^2 + h^2) of its true value, which the exponent corrects.
         """
         weights, V, inside = self.a.astype(np.float64), self.S.T.astype(np.float64), 0.0
         for c in range(self.n_clusters):

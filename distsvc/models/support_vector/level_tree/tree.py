@@ -147,7 +147,7 @@ class LevelTree:
     def components_at(self, level: float) -> np.ndarray:
         """Return the branches that are components of {x : g(x) >= level}, as (b,) bool.
 
-        The root is always included, also if g is below the level everywhere.
+        The root is always included, even if g is below the level everywhere.
         """
         alive = (self.births >= level) & (self.deaths < level)
         return alive | (self.parents < 0)
