@@ -40,10 +40,10 @@ FORMS = {
     "mixture.maximise": "f8:1 f8:2 f8:3 f8:2 i8:1 f8:2 f8:1 b1 f8:2 f8:1 f8:2 f8:3 f8:2",
     "mixture.expectation_maximisation": "f8:2 i4:2 i8:1 i8:2 i8:2 i8:1 i8:1 f8:2 f8:1 f8:1 f8:2 "
     "f8:3 f8:2 b1 f8:2 f8:1 f8:2 f8:3 f8:2 i8 f8",
-    "columns.fit_cells": "f8:1 f8:1 f8:1 f8:1 f8:1 f8 i8 f8",
+    "mixture.fit_cells": "f8:1 f8:1 f8:1 f8:1 f8:1 f8 i8 f8",
     "rows.coordinates": "f4:2 f4:2",
-    "graph.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",
-    "columns.interpolate": "f8:1 f8:1 f8:1 f8:1",
+    "rows.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",
+    "scaling.interpolate": "f8:1 f8:1 f8:1 f8:1",
     "scaling.add_block": "f8:2 f8:1 i8:3 f8:1 f8:1 i8:1 i8:1 f8:3 i8:3",
     "scaling.count_between": "f8:2 f8:2 i8:2",
 }

@@ -175,3 +175,31 @@ def add_rows(X, ends, counts, sums, squares):
         for k in range(x.shape[0]):
             total[k] += x[k]
         squares[node] += dot(x, x)
+
+
+@kernel
+def path_shares(X, V, thresholds, widths, children, labels, shares):
+    """Add the shares of clusters by a tree of hyperplanes to `shares` (n, k) float32.
+
+    The root's share is 1. A node's first child gets 1 / (1 + exp((V.x - threshold) / width)) of the
+    node's share, and the second child the rest. Leaves add their shares to their clusters.
+
+    Rows X (n, d) and normals V (m, d) are float32; thresholds and widths (m,) float64. Children (m,
+    2) int32 are later nodes, negative in leaves; labels (m,) int32 are the leaves' clusters.
+    """
+    nodes = V.shape[0]
+    arrived = np.empty(nodes)
+    for i in range(X.shape[0]):
+        arrived[:] = 0.0
+        arrived[0] = 1.0
+        for node in range(nodes):
+            if arrived[node] <= 0.0:
+                continue
+            first, second = children[node]
+            if first < 0:
+                shares[i, labels[node]] += np.float32(arrived[node])
+                continue
+            gap = (dot(V[node], X[i]) - thresholds[node]) / widths[node]
+            below = 1.0 / (1.0 + math.exp(min(max(gap, -700.0), 700.0)))
+            arrived[first] = arrived[node] * below
+            arrived[second] = arrived[node] * (1.0 - below)

@@ -8,7 +8,7 @@ on that row alone, not on its block.
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
-from distsvc.kernels.lanes import fma
+from distsvc.kernels.lanes import dot, fma
 
 LOG2_E = np.float32(1.4426950408889634)
 """Base-2 logarithm of e."""
@@ -183,3 +183,67 @@ def weighted_sums(X, S, a, gamma):
         for r in range(n_rows):
             out[first + r] = sums[r]
     return out
+
+
+@inlined
+def _normalise(shares):
+    """Divide the shares (k,) of a row by their sum, in place."""
+    total = ZERO
+    for c in range(shares.size):
+        total += shares[c]
+    for c in range(shares.size):
+        shares[c] /= total
+
+
+@kernel
+def vote_shares(X, S, a, ends, gamma, power):
+    """Return shares (n, k) float32 of clusters by their weighted kernel sums at rows X (n, d).
+
+    The clusters are the groups of vectors S (d, B) with weights a (B,), both float32, and `ends`,
+    as in `level_tree.vote`. A share is proportional to the cluster's kernel sum to the `power`
+    (float64). Sums are relative to the kernel value of the nearest vector, since they would vanish
+    far from all vectors.
+    """
+    n, b = X.shape[0], S.shape[1]
+    scale = -np.float32(gamma) * LOG2_E
+    exponent = np.float32(power)
+    values = np.empty(b, np.float32)
+    shares = np.empty((n, ends.size), np.float32)
+    for i in range(n):
+        squared_distances(S, b, X[i], values)
+        shift = least_square(values)
+        for j in range(b):
+            values[j] = exp2(scale * (values[j] - shift))
+        start, total = 0, ZERO
+        for c in range(ends.size):
+            part = dot(a[start : ends[c]], values[start : ends[c]])
+            start = ends[c]
+            total += part
+            shares[i, c] = part
+        for c in range(ends.size):
+            shares[i, c] = (shares[i, c] / total) ** exponent
+        _normalise(shares[i])
+    return shares
+
+
+@kernel
+def nearest_shares(X, S, ends, scale):
+    """Return shares (n, k) float32 of clusters by their points nearest to rows X (n, d) float32.
+
+    Cluster c has the columns of S (d, B) float32 from ends[c - 1] to ends[c]; ends (k,) int64. A
+    share is proportional to exp(-scale r^2), with r the distance to the cluster's nearest point.
+    """
+    n, b = X.shape[0], S.shape[1]
+    factor = -np.float32(scale) * LOG2_E
+    values = np.empty(b, np.float32)
+    shares = np.empty((n, ends.size), np.float32)
+    for i in range(n):
+        squared_distances(S, b, X[i], values)
+        shift = least_square(values)
+        start = 0
+        for c in range(ends.size):
+            group = values[start : ends[c]]
+            start = ends[c]
+            shares[i, c] = exp2(factor * (least_square(group) - shift))
+        _normalise(shares[i])
+    return shares

@@ -11,6 +11,7 @@ first added as floats, in three parts that do not round, which is as fast as rea
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import ROWS_AT_ONCE
 
 DIGITS = 68
 """Number of digits in base 2^32 of the sum of a column."""
@@ -262,3 +263,30 @@ def count_between(X, edges, counts):
                 counts[k, j] += above - beyond
                 above = beyond
             counts[k, b] += above
+
+
+@kernel
+def interpolate(x, knots, values, out):
+    """Set out (n,) to the piecewise linear map of x (n,) with values (g,) at ascending knots (g,).
+
+    The outermost slopes continue beyond the knots; NaN stays NaN. All float64.
+    """
+    n, g = x.shape[0], knots.shape[0]
+    slopes = np.empty(g - 1)
+    for k in range(g - 1):
+        slopes[k] = (values[k + 1] - values[k]) / (knots[k + 1] - knots[k])
+    # Unsigned indices need no test for negative values.
+    low, two = np.empty(ROWS_AT_ONCE, np.uint64), np.uint64(2)
+    for start in range(0, n, ROWS_AT_ONCE):
+        m = min(ROWS_AT_ONCE, n - start)
+        low[:] = 0
+        size = np.uint64(g - 1)
+        while size > 1:  # searches run side by side, to hide their latency
+            half = size // two
+            for t in range(m):
+                place = low[t] + half
+                low[t] = place if knots[place] <= x[start + t] else low[t]
+            size -= half
+        for t in range(m):
+            k = low[t]
+            out[start + t] = values[k] + slopes[k] * (x[start + t] - knots[k])

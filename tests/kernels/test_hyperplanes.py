@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, route
+from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, path_shares, route
 from tests import reference
 
 NEVER = 2**62
@@ -308,3 +308,28 @@ def test_sums_of_many_rows_are_float64():
     assert totals[0][0] == 300_000
     assert totals[1][0, 0] == pytest.approx(300_000 * float(np.float32(0.1)), rel=1e-10)
     assert totals[2][0] == pytest.approx(300_000 * float(np.float32(0.1)) ** 2, rel=1e-7)
+
+
+def tree_shares(x, node, tree):
+    """Return the share of each label below a node, by recursion."""
+    V, thresholds, widths, children, labels = tree
+    if children[node, 0] < 0:
+        return {int(labels[node]): 1.0}
+    below = 1.0 / (1.0 + np.exp((V[node] @ x - thresholds[node]) / widths[node]))
+    found = {}
+    for child, share in zip(children[node], (below, 1.0 - below), strict=True):
+        for label, part in tree_shares(x, child, tree).items():
+            found[label] = found.get(label, 0.0) + share * part
+    return found
+
+
+def test_paths():
+    children = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]], np.int32)
+    labels = np.array([-1, 2, -1, 0, 1], np.int32)
+    random = np.random.default_rng(0)
+    X, V = (random.normal(size=(n, 3)).astype(np.float32) for n in (200, 5))
+    tree = V, random.normal(size=5), random.uniform(0.1, 2.0, 5), children, labels
+    found = np.zeros((len(X), 3), np.float32)
+    path_shares(X, *tree, found)
+    expected = [[tree_shares(x, 0, tree)[c] for c in range(3)] for x in X]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)

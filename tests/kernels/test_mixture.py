@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from distsvc.kernels import mixture as kernels
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior
@@ -270,3 +270,44 @@ def test_exponentials_are_those_of_the_library():
     found = exponentials(x)
     assert np.abs(found[x > -120.0] / np.exp(x[x > -120.0]) - 1.0).max() < 1e-15
     assert (found[x < -120.0] == 0.0).all()
+
+
+def counted(x, edges):
+    closed = np.concatenate([[-np.inf], edges, [np.inf]])
+    return closed, np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1).astype(float)
+
+
+def fitted_cells(form, closed, counts, k=1, steps=200):
+    weights, sds = np.full(k, 1.0 / k), np.ones(k)
+    means = np.linspace(-1.0, 1.0, k) if k > 1 else np.zeros(1)
+    found = form(closed, counts, weights, means, sds, 1e-3, steps, 1e-9)
+    return found, weights, means, sds
+
+
+@reference.forms(kernels.fit_cells)
+def test_a_normal_is_found_from_rounded_values(form):
+    x = np.random.default_rng(0).normal(1.0, 2.0, 4000)
+    closed, counts = counted(x, np.arange(-6.5, 9.0))
+    likelihood, _, means, sds = fitted_cells(form, closed, counts, steps=60)
+    assert means[0] == pytest.approx(1.0, abs=0.1)
+    assert sds[0] == pytest.approx(2.0, abs=0.1)
+    chances = np.diff(norm.cdf(closed, means[0], sds[0]))
+    assert likelihood == pytest.approx(counts @ np.log(chances), rel=1e-4)
+
+
+def test_two_normals_are_told_apart():
+    random = np.random.default_rng(1)
+    x = np.concatenate([random.normal(-3, 0.5, 3000), random.normal(2, 1.0, 1000)])
+    closed, counts = counted(x, np.linspace(-6, 6, 100))
+    _, weights, means, sds = fitted_cells(kernels.fit_cells, closed, counts, k=2)
+    assert means == pytest.approx([-3, 2], abs=0.1)
+    assert weights == pytest.approx([0.75, 0.25], abs=0.02)
+    assert sds == pytest.approx([0.5, 1.0], abs=0.1)
+
+
+def test_the_likelihood_rises_with_more_steps():
+    closed, counts = counted(np.random.default_rng(2).exponential(1, 2000), np.linspace(0.2, 4, 20))
+    found = [
+        fitted_cells(kernels.fit_cells, closed, counts, 2, steps)[0] for steps in (1, 3, 10, 50)
+    ]
+    assert np.all(np.diff(found) >= -1e-9)

@@ -2,8 +2,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import random_array
 
-from distsvc.kernels.rows import coordinates, hash_texts, pairs_together, project, separated_pairs
+from distsvc.kernels.rows import (
+    coordinates,
+    hash_texts,
+    largest_others,
+    pairs_together,
+    project,
+    separated_pairs,
+    walk_on,
+)
 from tests import reference
 
 
@@ -100,3 +109,22 @@ def test_neighbours_of_other_clusters(plain):
     kernel = reference.plain(separated_pairs) if plain else separated_pairs
     assert kernel(rows, near) == (rows[near] != rows[:, None]).sum()
     assert kernel(rows[:1], near[:1, :0]) == 0
+
+
+def test_the_largest_besides_the_own():
+    shares = np.array([[0.1, 0.5, 0.1, 0.3], [0.0, 0.2, 0.8, 0.0]], np.float32)
+    others, other_shares = np.empty((2, 3), np.int32), np.empty((2, 3), np.float32)
+    largest_others(shares, np.array([1, 1], np.int32), others, other_shares)
+    assert others.tolist() == [[3, 0, 2], [2, 0, 3]]
+    np.testing.assert_allclose(other_shares, [[0.3, 0.1, 0.1], [0.8, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("density", [0.0, 0.02, 0.3])
+def test_twin_walk_on(density):
+    m, random = 60, np.random.default_rng(0)
+    W = random_array((m, m), density=density, rng=random).astype(np.float32).tocsr()
+    X, Z = random.normal(size=(2, m, 33)).astype(np.float32)
+    expected = 0.5 * (W @ X) + 2.0 * X - 3.0 * Z
+    factors = map(np.float32, (0.5, 2.0, 3.0))
+    walk_on(W.data, W.indices.astype(np.int64), W.indptr.astype(np.int64), X, Z, *factors)
+    assert pytest.approx(expected, rel=1e-5, abs=1e-5) == Z

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from distsvc.kernels.scaling import DIGITS, add_block, count_between, scale_rows
+from distsvc.kernels.scaling import DIGITS, add_block, count_between, interpolate, scale_rows
 from tests import reference
 
 VALUES = st.floats(-1e150, 1e150) | st.floats(-1e-290, 1e-290) | st.just(np.nan)
@@ -107,3 +107,12 @@ def test_twin_count_between(form):
         np.testing.assert_array_equal(counts - 1, reference.counts_between(X, edges))
 
     check()
+
+
+@reference.forms(interpolate)
+def test_a_table_is_interpolated_and_goes_on_beyond_its_ends(form):
+    knots, values = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 3.0])
+    x, out = np.array([-1.0, 0.5, 2.0, 5.0, np.nan]), np.empty(5)
+    form(x, knots, values, out)
+    assert out[:4].tolist() == [-2.0, 1.0, 2.5, 4.0]
+    assert np.isnan(out[4])

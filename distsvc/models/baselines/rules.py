@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from distsvc.errors import DataError
-from distsvc.kernels.shares import path_shares
+from distsvc.kernels.hyperplanes import path_shares
 from distsvc.models.baselines.split_tree import NO_CHILD, walk
 from distsvc.models.rows.scaling import subtract_centre
 from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField

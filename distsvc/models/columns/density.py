@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
-from distsvc.kernels.columns import fit_cells
-from distsvc.kernels.mixture import MIN_RELATIVE_SD
+from distsvc.kernels.mixture import MIN_RELATIVE_SD, fit_cells
 
 MAX_CELLS = 150
 """Maximum number of cells of a density; adjacent values share cells if there are more."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from distsvc.kernels.columns import interpolate
+from distsvc.kernels.scaling import interpolate
 from distsvc.models.columns.density import (
     INVERSES,
     MAX_CELLS,

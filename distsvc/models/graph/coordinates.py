@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from distsvc.kernels.graph import walk_on
+from distsvc.kernels.rows import walk_on
 from distsvc.models.rows.neighbours import nearest_others
 from distsvc.models.rows.principal_components import with_fixed_signs
 from distsvc.models.rows.threads import one_thread

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial import cKDTree
 
+from distsvc.kernels.rbf import nearest_shares
 from distsvc.kernels.rows import project
-from distsvc.kernels.shares import nearest_shares
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import ArrayField, ClustersField
 from distsvc.models.rules.rule import Rule, ScoreWords

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.kernels.shares import path_shares
+from distsvc.kernels.hyperplanes import path_shares
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rules.fields import Facts, whole
 from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS

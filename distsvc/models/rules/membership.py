@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from distsvc.kernels.shares import largest_others
+from distsvc.kernels.rows import largest_others
 from distsvc.models.rules.rule import Rule
 
 SHARE_BYTES = 2**22

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from distsvc.kernels.shares import nearest_shares
+from distsvc.kernels.rbf import nearest_shares
 from distsvc.models.rules.fields import LARGEST_FLOAT32, ArrayField, ClustersField, Field, real
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from distsvc.errors import DataError
+from distsvc.kernels.rbf import nearest_shares, vote_shares
 from distsvc.kernels.rows import project
-from distsvc.kernels.shares import nearest_shares, vote_shares
 from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, real
 from distsvc.models.rules.rule import Rule, ScoreWords
