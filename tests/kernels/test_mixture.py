@@ -97,19 +97,13 @@ def test_sums_of_parts_add_up():
         assert getattr(whole, name) == pytest.approx(total, abs=1e-9)
 
 
-def test_plain_python_gives_the_same():
+def test_plain_python_gives_the_same(monkeypatch):
     rows, mixture = rows_of(12), mixture_of(2)
-    s = rows.by_pattern
     found = []
     for form in (kernels.expectation, reference.plain(kernels.expectation)):
-        posterior, sums = np.empty((12, 2)), mixture._no_sums("full")
-        fields = (sums.mass, sums.first, sums.second, sums.counts)
-        likelihoods = form(
-            s.X, s.levels, s.starts, s.present, s.missing, np.log(mixture.weights), mixture.means,
-            mixture.covariances, np.log(mixture.chances), mixture.first_level, False, posterior,
-            *fields,
-        )  # fmt: skip
-        found.append((likelihoods, posterior, *fields))
+        monkeypatch.setattr("distsvc.models.mixture.density.expectation", form)
+        sums = vars(mixture.expectation(rows)).values()
+        found.append((mixture.likelihoods(rows), mixture.posterior(rows), *sums))
     for one, other in zip(*found, strict=True):
         assert one == pytest.approx(other, abs=1e-10)
 

@@ -1,13 +1,12 @@
 """The density of one column on the scale with the highest BIC.
 
-A stored value stands for a cell: the interval that rounds to it. Cells have probabilities on every
+A stored value stands for a cell: the interval that rounds to it. A cell has a probability on every
 scale, so the likelihoods of scales are comparable without a Jacobian.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
@@ -15,22 +14,19 @@ from scipy.special import expit, log_ndtr, ndtr, ndtri
 from distsvc.kernels.mixture import MIN_RELATIVE_SD, fit_cells
 
 MAX_CELLS = 150
-"""Maximum number of cells of a density; adjacent values share cells if there are more."""
+"""Maximum number of cells of a density; if there are more values, neighbours share a cell."""
 
 MAX_NORMALS = 3
 """Maximum number of normals in a column's density."""
 
-DENSITY_STEPS = 80
-DENSITY_TOLERANCE = 1e-2
+DENSITY_STEPS, DENSITY_TOLERANCE = 80, 1e-2
 """Maximum EM iterations, and the gain in nats below which they end."""
 
 DENSITY_ROUNDING = 1e-9
-"""Maximum step of a density, relative to its maximum, that counts as a rounding error."""
+"""Maximum change of a density between cells that counts as rounding, relative to its maximum."""
 
 KNOTS_PER_NORMAL = 64
 """Number of knots per normal in the table of a distribution function."""
-
-Scale = Callable[[np.ndarray], np.ndarray]
 
 
 def _root(x: np.ndarray) -> np.ndarray:
@@ -48,7 +44,12 @@ def _logit(x: np.ndarray) -> np.ndarray:
         return np.log(share) - np.log1p(-share)
 
 
-SCALES: dict[str, Scale] = {"identity": lambda x: x, "root": _root, "log": _log, "logit": _logit}
+SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "identity": lambda x: x,
+    "root": _root,
+    "log": _log,
+    "logit": _logit,
+}
 """Monotone scales by name; values outside a scale's domain become infinite."""
 
 
@@ -58,7 +59,7 @@ INVERSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
     "log": lambda place: (np.exp(place), np.exp(place)),
     "logit": lambda place: (expit(place), expit(place) * (1.0 - expit(place))),
 }
-"""Inverse of each scale, with its derivative, by the scale's name."""
+"""Functions that return the inverse of a scale and its derivative, by the scale's name."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ class Cells:
     """The cells of a column; the outermost cells are open."""
 
     edges: np.ndarray  # (m - 1,) float64: borders between neighbouring cells
-    counts: np.ndarray  # (m,) float64: rows in each cell
-    low: float  # extreme values
-    high: float
+    counts: np.ndarray  # (m,) float64: number of rows in each cell
+    low: float  # minimum of the column
+    high: float  # maximum of the column
 
     @classmethod
-    def of(cls, values: np.ndarray, counts: np.ndarray) -> Cells:
+    def of(cls, values: np.ndarray, counts: np.ndarray) -> Self:
         """Return the cells of distinct ascending values (u,) with their counts (u,)."""
         middles = values[:-1] + np.diff(values) / 2.0
         low, high = float(values[0]), float(values[-1])
@@ -85,10 +86,10 @@ class Cells:
 
 
 def step_of(values: np.ndarray, counts: np.ndarray) -> float:
-    """Return the step that a column's values are rounded to, 0 for a continuous column.
+    """Return the step to which a column is rounded, or 0 if the column is continuous.
 
     The step is the commonest gap between neighbouring distinct values (u,) with counts (u,). A
-    column is continuous if its number of distinct values exceeds half the number of rows.
+    column is continuous if more than half of its rows have distinct values.
     """
     if len(values) < 2 or 2 * len(values) > counts.sum():
         return 0.0
@@ -100,20 +101,20 @@ def step_of(values: np.ndarray, counts: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class ColumnDensity:
-    """A mixture of normals, or a uniform density, of a column on a scale.
-
-    The BIC is the log-likelihood of the cells, less half the parameters times log(rows).
-    """
+    """A mixture of normals, or a uniform density, of a column on a scale."""
 
     scale: str  # key of `SCALES`
     weights: np.ndarray  # (k,) float64
-    means: np.ndarray  # (k,) float64; for a uniform density, its lower end
-    sds: np.ndarray  # (k,) float64; for a uniform density, its upper end
-    bic: float
+    means: np.ndarray  # (k,) float64: means of the normals, or the lower end if uniform
+    sds: np.ndarray  # (k,) float64: standard deviations, or the upper end if uniform
+    bic: float  # log-likelihood of the cells - 0.5 n_parameters log(rows)
     uniform: bool = False
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return ascending knots (g,) on the `scale`, and the normal scores (g,) at these."""
+        """Return ascending knots (g,) on the `scale`, and their normal scores (g,).
+
+        The normal score is the standard normal quantile of the distribution function.
+        """
         if self.uniform:
             low, high = self.means[0], self.sds[0]
             scores = np.linspace(-6.0, 6.0, 2 * KNOTS_PER_NORMAL)
@@ -131,15 +132,16 @@ class ColumnDensity:
         return places[rising], scores[rising]
 
     def _log_mass(self, places: np.ndarray, upper: bool = False) -> np.ndarray:
+        """Return the log probabilities (g,) below `places` (g,), or above if `upper`."""
         z = (places[:, None] - self.means) / self.sds
         terms = log_ndtr(-z if upper else z) + np.log(self.weights)
         top = terms.max(axis=1)
         return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 
     def is_unimodal(self, cells: Cells) -> bool:
-        """Whether the density has at most one peak, without the outermost cells.
+        """Return True if the density has at most one peak between the outermost cells.
 
-        Rows of an outermost cell may lie anywhere in it, so that a peak there is meaningless.
+        Outermost cells are open: where their rows lie is unknown, so a peak there is meaningless.
         """
         edges = SCALES[self.scale](cells.edges)
         if self.uniform or len(self.means) == 1 or len(edges) < 4:
@@ -165,26 +167,22 @@ def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
     scale is defined for all edges of cells.
     """
     best: ColumnDensity | None = None
-    alone: dict[str, float] = {}
+    plain = -np.inf  # BIC of one normal on the scale "identity"
     for scale in scales:
         edges = SCALES[scale](cells.edges)
-        if not np.isfinite(edges).all():
-            continue
-        found = list(_densities(cells, edges, scale))
+        found = list(_densities(cells, edges, scale)) if np.isfinite(edges).all() else []
         if not found:
             continue
-        alone[scale] = found[0].bic
-        own = max(found, key=lambda one: one.bic)
-        better = best is None or (
-            own.bic > best.bic and alone[scale] > alone.get("identity", -np.inf)
-        )
-        if better:
+        own = max(found, key=lambda density: density.bic)
+        if best is None or (own.bic > best.bic and found[0].bic > plain):
             best = own
+        if scale == "identity":
+            plain = found[0].bic
     return best
 
 
 def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDensity]:
-    """Yield densities of 1 to `MAX_NORMALS` normals; a uniform one too if `scale` is "identity"."""
+    """Yield densities of 1 to `MAX_NORMALS` normals; on "identity" then a uniform density."""
     counts, n = cells.counts, float(cells.counts.sum())
     share = np.cumsum(counts)[:-1] / n
     z = ndtri(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))
@@ -193,6 +191,7 @@ def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDe
             scale, np.ones(1), edges - z, np.ones(1), float(counts @ np.log(counts / n))
         )
         return
+    # The first normal: a weighted regression of the edges on their normal scores.
     weight = share * (1.0 - share)
     weight = weight / weight.sum()
     z_mean, e_mean = float(weight @ z), float(weight @ edges)

@@ -1,7 +1,5 @@
 """The kind and scale of each modelled column in words, with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +15,7 @@ from distsvc.models.columns.model import (
 )
 
 TIME_STEPS = {"a day": 86_400, "an hour": 3_600, "a minute": 60, "a second": 1}
-"""Seconds of the units in which steps of times are described."""
+"""Lengths in seconds of the units that describe the steps of a column of times."""
 
 SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
 """Words for the keys of `SCALES`."""
@@ -25,7 +23,7 @@ SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm
 
 @dataclass(frozen=True)
 class ColumnDescription:
-    """The kind and scale of a column, and the reason for them."""
+    """The kind and scale of a column, and why they were chosen."""
 
     kind: str  # as in job files; or "rounded", "constant" or "copy"
     scale: str  # value of `SCALE_WORDS`; empty if the column has no scale
@@ -48,12 +46,12 @@ def described(
     for j, column in enumerate(model.columns):
         of = AS_FOUND if given is None else given[j]
         if column is None:
+            kind, reason = "constant", "all values are equal; not used"
             first = salts.index(salts[j])
-            if model.columns[first] is None:
-                found.append(ColumnDescription("constant", "", "all values are equal; not used"))
-            else:
+            if model.columns[first] is not None:
+                kind = "copy"
                 reason = f"orders rows like {names[first]}, or in reverse; not used"
-                found.append(ColumnDescription("copy", "", reason))
+            found.append(ColumnDescription(kind, "", reason))
         elif isinstance(column, CategoryColumn):
             reason = "given in [columns]" if of.kind else f"{len(column.codes)} values"
             found.append(ColumnDescription(column.kind, "", reason))
@@ -63,7 +61,7 @@ def described(
 
 
 def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescription:
-    """Describe a column of numbers; a zero-inflated column by its values except the spike."""
+    """Describe a column of numbers; the spike of a zero-inflated column is left out."""
     of = column.map if column.amounts is None else column.amounts
     kind = column.kind
     reason = {
@@ -82,7 +80,7 @@ def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescri
 
 
 def _rounding(of: NumberMap, unit: str) -> str:
-    """Return words for the step if all values are multiples of it, else for the commonest gap."""
+    """Describe the step of a map, or the commonest gap if not all values are multiples of it."""
     step = f"{of.step:.6g}"
     places = (of.values - of.low) / float(step) if of.step else of.values
     if (np.abs(places - places.round()) <= ON_GRID).all():
@@ -91,7 +89,7 @@ def _rounding(of: NumberMap, unit: str) -> str:
 
 
 def _step_words(step: str, unit: str) -> str:
-    """Return a step in words, such as "a day" or "15 minutes", if it is one of times."""
+    """Return the step of a column of times in words, such as "15 minutes"; others unchanged."""
     if not unit:
         return step
     seconds = float(step) * (86_400 if unit == "days" else 1)
@@ -103,5 +101,5 @@ def _step_words(step: str, unit: str) -> str:
 
 
 def may_be_levels(x: np.ndarray) -> bool:
-    """Return True if a category of the values x (n,) would have at most `MOST_LEVELS` levels."""
+    """Return True if x (n,) has few enough distinct values for a category."""
     return len(np.unique(x[~np.isnan(x)])) <= MOST_LEVELS

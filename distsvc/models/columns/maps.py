@@ -1,9 +1,8 @@
 """Monotone maps of stored numbers to the scale of learners."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -25,7 +24,7 @@ ON_GRID = 1e-6
 """Maximum distance of a rounded value from a multiple of the step, in steps."""
 
 MAX_RANGES = 1e12
-"""Maximum distance of a value from the learned range, in such ranges, if it is not on the scale."""
+"""Maximum distance of a value off the scale from the learned range, in lengths of this range."""
 
 ROUNDING = 2.0**-23
 """Maximum distance of equal values, relative to their size: two roundings to 32-bit floats."""
@@ -53,21 +52,21 @@ class NumberMap:
 
     scale: str  # key of `SCALES`
     step: float  # width of the cell of a stored value; 0 for a continuous column
-    low: float  # extremes of the rows that the map was learned from
-    high: float
+    low: float  # minimum of the learned values
+    high: float  # maximum of the learned values
     first_edge: float  # inner border of the cell of `low`, which is open if `step` is not 0
     last_edge: float  # inner border of the cell of `high`, which is open if `step` is not 0
     places: np.ndarray  # (g,) float64: places on the scale
-    scores: np.ndarray  # (g,): normal scores of the distribution function there
-    targets: np.ndarray  # (g,): mapped values; not the scores if there are several peaks
+    scores: np.ndarray  # (g,) float64: normal scores of the distribution function at `places`
+    targets: np.ndarray  # (g,) float64: mapped values; `scores` unless there are several peaks
     values: np.ndarray  # (h,) float64: stored values
-    mapped: np.ndarray  # (h,): middles (medians) of their cells, mapped
-    is_ordinal: bool = False  # `places` are the thresholds between neighbouring values
+    mapped: np.ndarray  # (h,) float64: mapped medians of the cells of `values`
+    is_ordinal: bool = False  # whether `places` are thresholds between neighbouring values
 
     @classmethod
     def of(
         cls, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
-    ) -> NumberMap | None:
+    ) -> Self | None:
         """Return the map of ascending distinct values (u,), u > 1, with counts (u,).
 
         Return None if no density fits.
@@ -76,15 +75,14 @@ class NumberMap:
         step = 0.0 if given.kind == "continuous" else step_of(distinct, counts)
         if given.kind == "ordinal" and len(distinct) <= MAX_CELLS:
             return cls._ordinal(distinct, cells, step or float(np.diff(distinct).min()))
-        scales = possible_scales(distinct) if given.scale is None else [given.scale]
-        density = best_density(cells, scales)
+        density = best_density(cells, possible_scales(distinct, given))
         if _free_bic(cells, step, len(distinct)) > _bic_of(density):
             return cls._ordinal(distinct, cells, step)
         return None if density is None else cls._of_density(distinct, cells, density, step)
 
     @property
     def kind(self) -> str:
-        """The kind of the values: "ordinal", "continuous", "count" or "rounded"."""
+        """Kind of the values: "ordinal", "continuous", "count" or "rounded"."""
         if self.is_ordinal:
             return "ordinal"
         if self.step == 0.0:
@@ -94,11 +92,11 @@ class NumberMap:
     def describes(
         self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
     ) -> bool:
-        """Whether the map describes other rows at least as well as a new map would.
+        """Return True if the map describes other rows at least as well as a new map would.
 
         The other rows have the distinct values (u,) with counts (u,), and must be rounded to the
-        same step. The log-likelihood of this map must reach the BIC of a map fitted to them. Maps
-        have the `given` scale, if any, and no step if the given kind is "continuous".
+        same step. The log-likelihood of this map must reach the BIC of a map that is fitted to the
+        other rows with the `given` kind and scale.
         """
         places = (distinct - self.low) / self.step if self.step else np.zeros(1)
         if (np.abs(places - places.round()) > ON_GRID).any():
@@ -109,14 +107,13 @@ class NumberMap:
         step = 0.0 if given.kind == "continuous" else step_of(distinct, counts)
         if step and not self.step:
             return False
-        scales = possible_scales(distinct) if given.scale is None else [given.scale]
-        best = _bic_of(best_density(cells, scales))
+        best = _bic_of(best_density(cells, possible_scales(distinct, given)))
         return self.log_likelihood(cells) >= max(best, _free_bic(cells, step, len(distinct)))
 
     @classmethod
     def _of_density(
         cls, distinct: np.ndarray, cells: Cells, density: ColumnDensity, step: float
-    ) -> NumberMap:
+    ) -> Self:
         places, scores = density.knots()
         targets = scores
         if not density.is_unimodal(cells):
@@ -126,24 +123,20 @@ class NumberMap:
         return found._tabled(distinct)
 
     @classmethod
-    def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> NumberMap:
+    def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> Self:
         """Return the map with a threshold between neighbouring values, as in an ordered probit."""
-        share = np.cumsum(cells.counts)[:-1] / cells.counts.sum()
-        scores = ndtri(share)
+        scores = ndtri(np.cumsum(cells.counts)[:-1] / cells.counts.sum())
         edges = cells.edges
-        if len(edges) == 1:  # one threshold: any width will do
-            edges, scores = (
-                np.array([edges[0], edges[0] + step]),
-                np.array([scores[0], scores[0] + 1]),
-            )
+        if len(edges) == 1:  # a table needs two places, and the second one may be anywhere
+            edges, scores = edges[0] + np.array([0.0, step]), scores[0] + np.array([0.0, 1.0])
         found = cls("identity", step, *_ends(distinct), edges, scores, scores, *_NO_TABLE)
         return replace(found, is_ordinal=len(distinct) > 2)._tabled(distinct)
 
-    def _tabled(self, distinct: np.ndarray) -> NumberMap:
-        """Return the map with a lookup table of stored values and their mapped values.
+    def _tabled(self, distinct: np.ndarray) -> Self:
+        """Return the map with a lookup table from distinct stored values (u,) to mapped values.
 
-        Of more than `MAX_CELLS` distinct values (u,), it has the first and the last of each of
-        `MAX_CELLS` / 2 intervals of mapped values. Others are interpolated inside their interval.
+        If there are more than `MAX_CELLS`, mapped values are cut into `MAX_CELLS` / 2 intervals.
+        The table then has the first and the last value of each interval.
         """
         middle = self._scores_in_cells(distinct, np.full(len(distinct), 0.5))
         mapped = interpolated(middle, self.scores, self.targets)
@@ -157,11 +150,11 @@ class NumberMap:
         return replace(self, values=distinct[rising], mapped=mapped[rising])
 
     def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the normal scores (n,) with a share (n,) of the probability of x's cell below."""
+        """Return the normal scores (n,) that cut off lower shares (n,) of the cells of x (n,)."""
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the normal scores (n,) of the ends of x's cells: the values rounded to x (n,).
+        """Return the normal scores (n,) of the lower and upper ends of the cells of x (n,).
 
         A cell of an ordinal column lies between two thresholds.
         """
@@ -172,6 +165,7 @@ class NumberMap:
         half = 0.5 * self.step
         scale = SCALES[self.scale]
         low, high = scale(x - half), scale(x + half)
+        # Values off the scale belong to the outermost cells, which are open.
         low = np.where(np.isposinf(low), scale(np.array(self.last_edge)), low)
         high = np.where(np.isneginf(high), scale(np.array(self.first_edge)), high)
         if half:
@@ -180,23 +174,23 @@ class NumberMap:
         return self._scores_at(low), self._scores_at(high)
 
     def _scores_at(self, place: np.ndarray) -> np.ndarray:
-        """Return the normal scores (n,) of places on the scale, which may be infinite."""
+        """Return the normal scores (n,) of places (n,) on the scale, which may be infinite."""
         finite = np.isfinite(place)
         scores = interpolated(np.where(finite, place, 0.0), self.places, self.scores)
         return np.where(finite, scores, place)
 
     def log_likelihood(self, cells: Cells) -> float:
-        """Return the log-likelihood of the rows of cells."""
+        """Return the log-likelihood of the rows in cells."""
         inner = self._scores_at(SCALES[self.scale](cells.edges))
         _, a, b = _lower_tail(np.append(-np.inf, inner), np.append(inner, np.inf))
         chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
         return float(cells.counts @ np.log(chances))
 
     def _beyond(self, x: np.ndarray) -> np.ndarray:
-        """Return the mapped values of stored values outside the learned range.
+        """Return the mapped values (n,) of stored values x (n,) outside the learned range.
 
-        A value that is not on the scale, such as 50 in a column of shares, continues the learned
-        range in proportion: one range for each range of stored values.
+        Values that are not on the scale, such as 50 in a column of shares, are extrapolated along
+        the line through both ends of the learned range.
         """
         place = SCALES[self.scale](x)
         mapped = interpolated(np.where(np.isfinite(place), place, 0.0), self.places, self.targets)
@@ -209,7 +203,7 @@ class NumberMap:
         return np.where(np.isfinite(place), outside, off_scale)
 
     def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
-        """Return the mapped values (n,) of x (n,): middles of cells, or draws by uniforms (n,)."""
+        """Return mapped values (n,) of x (n,): medians of cells, or draws by uniforms (n,)."""
         if uniforms is not None:
             scores = self._scores_in_cells(x, uniforms)
             return compressed(interpolated(scores, self.scores, self.targets))
@@ -225,9 +219,9 @@ class NumberMap:
     def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return values (n,) drawn from the cells of x (n,), and their log slopes (n,).
 
-        With the same `uniforms`, `mapped_to` returns the mapped values of the same draws. A slope
-        is the derivative of a drawn value with respect to its mapped value. Both are infinite if a
-        draw from an open cell exceeds the largest float.
+        With the same uniforms (n,), `mapped_to` returns the mapped values of these draws. A slope
+        is the derivative of a draw with respect to its mapped value. Both are infinite if a draw
+        from an open cell exceeds the largest float.
         """
         scores = self._scores_in_cells(x, uniforms)
         place = interpolated(scores, self.scores, self.places)
@@ -241,9 +235,9 @@ class NumberMap:
             return values, np.log(slopes * steepness) + np.log1p(beyond / ROBUST_BEND)
 
     def in_cells(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log densities (n,) of the mapped draws of x (n,) inside their cells.
+        """Return log densities (n,) of mapped draws inside the cells of x (n,).
 
-        Also returns the probabilities (n,) of the cells.
+        Also returns the probabilities (n,) of these cells.
         """
         low, high = self._ends_of_cells(x)
         scores = _between(low, high, uniforms)
@@ -257,18 +251,16 @@ class NumberMap:
         return found - 0.5 * (scores**2 + np.log(2.0 * np.pi)), chances
 
     def facts(self) -> Facts:
-        """Return the map's part of the model's JSON."""
         names = ("scale", "step", "low", "high", "first_edge", "last_edge")
         sizes = {"knots": len(self.places), "values": len(self.values)}
         kind = {"is_ordinal": True} if self.is_ordinal else {}
         return {name: getattr(self, name) for name in names} | sizes | kind
 
     def tables(self) -> list[np.ndarray]:
-        """Return the tables; their lengths are in `facts`."""
         return [self.places, self.scores, self.targets, self.values, self.mapped]
 
     @classmethod
-    def restored(cls, facts: Facts, cut: Callable[[int], np.ndarray]) -> NumberMap:
+    def restored(cls, facts: Facts, cut: Callable[[int], np.ndarray]) -> Self:
         """Return the saved map; ``cut(n)`` returns the next n numbers of its tables."""
         if facts["scale"] not in SCALES:
             raise ValueError(f"expected a scale, one of {list(SCALES)}, found {facts['scale']!r}")
@@ -295,13 +287,15 @@ _NO_TABLE = np.zeros(0), np.zeros(0)
 
 
 def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
-    """Return the lowest and highest of ascending values (u,), and the midpoints next to them."""
+    """Return the first and last of ascending values (u,), and the midpoints next to them."""
     edges = (distinct[0] + distinct[1]) / 2.0, (distinct[-2] + distinct[-1]) / 2.0
     return float(distinct[0]), float(distinct[-1]), float(edges[0]), float(edges[1])
 
 
-def possible_scales(distinct: np.ndarray) -> list[str]:
-    """Return the scales that are defined for a column's distinct values."""
+def possible_scales(distinct: np.ndarray, given: GivenColumn) -> list[str]:
+    """Return the given scale, or the scales that are defined for ascending distinct values (u,)."""
+    if given.scale is not None:
+        return [given.scale]
     scales = ["identity"]
     if distinct[0] >= 0.0:
         scales += ["root", "log"]
@@ -311,18 +305,18 @@ def possible_scales(distinct: np.ndarray) -> list[str]:
 
 
 def rounding_error(value: float, gap: float) -> float:
-    """Return the maximum distance of a stored value from an equal learned value.
+    """Return the maximum distance at which a stored value equals the learned `value`.
 
-    The same number differs by its rounding if it is a 32-bit float in one table and a 64-bit float
-    in another, or if it was computed in another way. `gap` is the distance of the learned value to
-    its neighbour, or 0 if it is unknown; other learned values are always farther away.
+    Equal numbers may differ by rounding, such as a 32-bit and a 64-bit float, or results of two
+    computations. `gap` is the distance of `value` to its nearest learned neighbour; the result is
+    below this distance. 0 stands for an unknown gap.
     """
     error = max(ROUNDING * abs(value), ON_GRID * gap)
     return min(error, 0.25 * gap) if gap else error
 
 
 def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the piecewise linear map of x (n,), extrapolated beyond the outermost knots."""
+    """Return the piecewise linear map of x (n,) with values (g,) at knots (g,), extrapolated."""
     if len(knots) == 1:
         return np.where(np.isnan(x), np.nan, values[0])
     out = np.empty(len(x))
@@ -331,21 +325,22 @@ def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.nda
 
 
 def _lower_tail(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mirror the cells in the upper tail, whose probabilities near 1 would lose their digits.
+    """Mirror the cells in the upper tail, where probabilities near 1 would lose digits.
 
-    Returns a mask (n,) of these cells, and the scores (n,) of the lower and upper ends of all.
+    Takes and returns the normal scores (n,) of the cells' lower and upper ends. The first result is
+    the mask (n,) of mirrored cells.
     """
     upper = low > -high
     return upper, np.where(upper, -high, low), np.where(upper, -low, high)
 
 
 def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Return the scores (n,) with a `share` of the normal probability in [low, high] below them."""
+    """Return the normal scores (n,) that cut off a lower `share` (n,) of cells [low, high] (n,)."""
     upper, a, b = _lower_tail(low, high)
     t = np.where(upper, 1.0 - share, share)
     below, above = ndtr(a), ndtr(b)
     mass = below + t * (above - below)
-    with np.errstate(invalid="ignore"):  # of an open cell
+    with np.errstate(invalid="ignore"):  # ends of open cells are infinite
         linear = np.where(np.isfinite(a), a + t * (b - a), b)
     found = np.where(mass > 1e-280, ndtri(np.clip(mass, 1e-280, 1.0)), linear)
     found = np.clip(found, a, b)

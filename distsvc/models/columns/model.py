@@ -1,18 +1,17 @@
 """The model of a table's columns: a map of stored rows to prepared rows.
 
-A stored number stands for all values that round to it, its cell. Learners get draws: a random
-number, keyed by row and column and not by the seed, picks a value in the cell, so that rounding
-leaves no gaps. A flag or a level is a normal variable above or below a threshold, as in probit
-models. Labels and scores use the middles of numbers' cells and the means of flags, so that equal
-rows have equal labels.
+A stored number stands for its cell: all values that round to it. Learners get draws: random values
+from the cells, so that rounding leaves no gaps. The random numbers are keyed by row and column, and
+do not depend on the seed. A flag or a level is a normal variable above or below a threshold, as in
+probit models. Labels and scores use the medians of cells and the means of these normal variables,
+so that equal rows have equal labels.
 """
-
-from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -35,7 +34,7 @@ LEAST_CHANCE = 1e-6
 """Minimum distance of the probabilities of latent draws from 0 and 1."""
 
 CONSTANT_RANGE = 1e-12
-"""Maximum range of a constant column, relative to its largest value: a few rounding errors."""
+"""Maximum range of a constant column, relative to its largest absolute value."""
 
 ZERO_INFLATED = "zero-inflated"
 """Kind of a column with a spike, in job files and descriptions."""
@@ -44,7 +43,7 @@ _NUMBER_KINDS = ("continuous", "ordinal", ZERO_INFLATED)
 """Kinds in job files that decide the model of a number."""
 
 SALT_ROWS = 64
-"""Number of rows whose ranks a column's random numbers depend on."""
+"""Number of rows whose ranks decide the random numbers of a column."""
 
 
 class Cutter:
@@ -54,7 +53,6 @@ class Cutter:
         self.tables, self.place = tables, 0
 
     def __call__(self, n: int) -> np.ndarray:
-        """Return the next n numbers."""
         found = self.tables[self.place : self.place + n]
         if len(found) != n or n < 0:
             raise ValueError(
@@ -68,16 +66,14 @@ class Cutter:
 class CategoryColumn:
     """A column of codes: a flag, or levels of a category.
 
-    Prepared columns are latent variables (one for a flag, one for each level of a category), and
-    the level.
+    Its prepared columns are the latent variables, then the level.
     """
 
     codes: np.ndarray  # (L,) float64: learned codes, ascending
-    shares: np.ndarray  # (L,) float64: share of each code among the rows that are not missing
+    shares: np.ndarray  # (L,) float64: share of each code in the rows that are not missing
 
     @property
     def kind(self) -> str:
-        """The kind of the values: "binary" for two codes, else "category"."""
         return "binary" if len(self.codes) == 2 else "category"
 
     @property
@@ -87,13 +83,12 @@ class CategoryColumn:
 
     @property
     def width(self) -> int:
-        """Number of prepared columns."""
         return self.n_latent + 1
 
     def levels(self, x: np.ndarray) -> np.ndarray:
-        """Return the level (n,) int64 of values x (n,), -1 for missing and unknown codes.
+        """Return the levels (n,) int64 of values x (n,), or -1 for missing and unknown codes.
 
-        Codes are compared up to their rounding: a flag may have the values 0.1 and 0.3.
+        Codes are compared up to rounding, since a flag may have the values 0.1 and 0.3.
         """
         borders, errors = self._places
         place = np.searchsorted(borders, x)
@@ -107,14 +102,13 @@ class CategoryColumn:
         errors = [rounding_error(*one) for one in zip(self.codes, nearest, strict=True)]
         return self.codes[:-1] + 0.5 * gaps, np.array(errors)
 
-    def describes(self, codes: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
-        """Whether the shares describe other rows at least as well as new shares would.
+    def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
+        """Return True if the shares describe other rows at least as well as new shares would.
 
-        `codes` (u,) are the distinct codes of the other rows, ascending, with counts (u,). The
-        log-likelihood of the shares must reach the BIC of shares fitted to them. `given` has no
-        effect.
+        The other rows have the distinct codes (u,) with counts (u,). The log-likelihood of the
+        shares must reach the BIC of shares that are fitted to the other rows. `given` is not used.
         """
-        levels = self.levels(codes)
+        levels = self.levels(distinct)
         if (levels < 0).any():
             return False
         found, place = np.unique(levels, return_inverse=True)
@@ -122,28 +116,23 @@ class CategoryColumn:
         gain = sizes @ np.log(sizes / sizes.sum() / self.shares[found])
         return bool(gain <= 0.5 * (len(found) - 1) * np.log(sizes.sum()))
 
-    @cached_property
-    def _thresholds(self) -> np.ndarray:
-        return np.asarray(ndtri(1.0 - self.shares))
-
-    @cached_property
-    def _scales(self) -> np.ndarray:
-        if self.n_latent == 1:
-            return np.ones(2)
-        variances = self.shares * (1.0 - self.shares)
-        return np.asarray(np.sqrt(variances / variances.sum()))
-
     def prepare(
         self, x: np.ndarray, rows: np.ndarray | None, salt: np.uint64, out: np.ndarray
     ) -> None:
-        """Write values x (n,) to prepared columns (n, width)."""
+        """Write the prepared columns of values x (n,) to out (n, width).
+
+        With row numbers `rows` (n,), latent variables are draws, else their means given the level.
+        """
         levels = self.levels(x)
         chosen = range(1, 2) if self.n_latent == 1 else range(len(self.codes))
-        known = levels >= 0
+        known, scales = levels >= 0, np.ones(2)
+        if self.n_latent > 1:  # the variances of all levels add up to 1
+            variances = self.shares * (1.0 - self.shares)
+            scales = np.sqrt(variances / variances.sum())
         for place, level in enumerate(chosen):
             share, inside = self.shares[level], levels == level
             if rows is None:
-                density = np.exp(-0.5 * self._thresholds[level] ** 2) / np.sqrt(2.0 * np.pi)
+                density = np.exp(-0.5 * ndtri(1.0 - share) ** 2) / np.sqrt(2.0 * np.pi)
                 z = np.where(inside, density / share, -density / (1.0 - share))
                 z[~known] = 0.0
             else:
@@ -151,20 +140,17 @@ class CategoryColumn:
                 t = np.where(inside, 1.0 - share + u * share, u * (1.0 - share))
                 t = np.where(known, t, u)
                 z = ndtri(np.clip(t, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
-            out[:, place] = z * self._scales[level]
+            out[:, place] = z * scales[level]
         out[:, -1] = levels
 
     def facts(self) -> Facts:
-        """Return the column's JSON values."""
         return {"kind": "category", "levels": len(self.codes)}
 
     def tables(self) -> list[np.ndarray]:
-        """Return the codes and their shares."""
         return [self.codes, self.shares]
 
     @classmethod
-    def restored(cls, facts: Facts, cut: Cutter) -> CategoryColumn:
-        """Return the saved column."""
+    def restored(cls, facts: Facts, cut: Cutter) -> Self:
         return cls(cut(facts["levels"]), cut(facts["levels"]))
 
 
@@ -172,51 +158,49 @@ class CategoryColumn:
 class NumberColumn:
     """A column of numbers.
 
-    Prepared columns are the mapped value, and a flag: 1 where the value is missing, else 0. A
-    zero-inflated column has three: the mapped value, the mapped amount, and a flag: 1 at the
-    `spike`, -1 where the value is missing, else 0. Level trees use the mapped value; a mixture uses
-    the amount and the flag. Learners get a random number in place of a missing amount, because a
-    constant would reveal the spike.
+    It has two prepared columns: the mapped value, and a flag that is 1 if the value is missing,
+    else 0. A zero-inflated column has three: the mapped value, the mapped amount (a value besides
+    the `spike`), and a flag. The flag is 1 at the spike, -1 if the value is missing, else 0. Level
+    trees use the mapped value; mixtures use the amount and the flag. Rows without an amount get a
+    random one, because a constant would reveal the spike to learners.
     """
 
-    map: NumberMap  # of all values
-    spike: float | None  # extreme value that many rows have, usually 0
-    amounts: NumberMap | None  # map of the other values of a zero-inflated column
+    map: NumberMap  # map of all values
+    spike: float | None  # minimum or maximum that many rows have, usually 0
+    amounts: NumberMap | None  # map of the other values, if the column is zero-inflated
 
     @property
     def kind(self) -> str:
-        """`ZERO_INFLATED` for a column with a spike, else the kind of its map."""
         return self.map.kind if self.amounts is None else ZERO_INFLATED
 
     @property
     def width(self) -> int:
-        """Number of prepared columns."""
         return 2 if self.amounts is None else 3
 
     def _at_spike(self, x: np.ndarray) -> np.ndarray:
-        """Return a mask (n,) of the values x (n,) that equal the spike up to its rounding."""
+        """Return a mask (n,) of the values x (n,) that equal the spike up to rounding."""
         if self.spike is None or self.amounts is None:
             return np.zeros(len(x), bool)
         gap = min(abs(self.spike - self.amounts.low), abs(self.spike - self.amounts.high))
         return np.asarray(np.abs(x - self.spike) <= rounding_error(self.spike, gap))
 
     def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
-        """Whether the maps describe the distinct values (u,) of other rows, with counts (u,).
+        """Return True if both maps describe other rows, as in `NumberMap.describes`.
 
-        `given` is the column's kind and scale from the job file. A zero-inflated column needs
-        other values than its spike.
+        The rows must have values besides the spike.
         """
         rest = ~self._at_spike(distinct)
-        if not rest.any():
+        if not rest.any() or not self.map.describes(distinct, counts, given):
             return False
-        return self.map.describes(distinct, counts, given) and (
-            self.amounts is None or self.amounts.describes(distinct[rest], counts[rest], given)
-        )
+        return self.amounts is None or self.amounts.describes(distinct[rest], counts[rest], given)
 
     def prepare(
         self, x: np.ndarray, rows: np.ndarray | None, salt: np.uint64, out: np.ndarray
     ) -> None:
-        """Write values x (n,) to prepared columns (n, width)."""
+        """Write the prepared columns of values x (n,) to out (n, width).
+
+        With row numbers `rows` (n,), the mapped values are draws, else medians of cells.
+        """
         missing = np.isnan(x)
         u = None if rows is None else keyed_uniforms(rows, salt)
         out[:, 0] = self.map.mapped_to(x, u)
@@ -236,24 +220,19 @@ class NumberColumn:
     def stored(
         self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return stored draws (n,) of values x (n,), and their log slopes: see `NumberMap.stored`.
-
-        Rows without an amount, or without a value, are NaN.
-        """
+        """Return `NumberMap.stored` of values x (n,); NaN at missing values and at the spike."""
         present = ~np.isnan(x) & ~self._at_spike(x)
-        draws, log_slopes = np.full(len(x), np.nan), np.full(len(x), np.nan)
-        own = self.amounts or self.map
-        found = own.stored(x[present], keyed_uniforms(rows[present], salt))
-        draws[present], log_slopes[present] = found
-        return draws, log_slopes
+        found = np.full((2, len(x)), np.nan)
+        own, uniforms = self.amounts or self.map, keyed_uniforms(rows[present], salt)
+        found[:, present] = own.stored(x[present], uniforms)
+        return found[0], found[1]
 
     def cells(
         self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the indices (n,) int64 of the cells of values x (n,), -1 where `stored` is NaN.
+        """Return the indices (n,) int64 of the cells of values x (n,), and `NumberMap.in_cells`.
 
-        Also returns the log densities (n,) of their mapped draws inside their cells, and the
-        probabilities (n,) of these cells. If the map is continuous, all indices are -1.
+        Indices are -1 where `stored` is NaN, and everywhere if the map is continuous.
         """
         present = ~np.isnan(x) & ~self._at_spike(x)
         indices, log_inside, chances = np.full(len(x), -1), np.zeros(len(x)), np.zeros(len(x))
@@ -265,17 +244,14 @@ class NumberColumn:
         return indices, log_inside, chances
 
     def facts(self) -> Facts:
-        """Return the column's JSON values."""
         amounts = None if self.amounts is None else self.amounts.facts()
         return {"kind": "number", "map": self.map.facts(), "spike": self.spike, "amounts": amounts}
 
     def tables(self) -> list[np.ndarray]:
-        """Return the tables of the maps."""
         return self.map.tables() + ([] if self.amounts is None else self.amounts.tables())
 
     @classmethod
-    def restored(cls, facts: Facts, cut: Cutter) -> NumberColumn:
-        """Return the saved column."""
+    def restored(cls, facts: Facts, cut: Cutter) -> Self:
         whole = NumberMap.restored(facts["map"], cut)
         amounts = facts["amounts"]
         of_amounts = None if amounts is None else NumberMap.restored(amounts, cut)
@@ -284,14 +260,14 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class PreparedLayout:
-    """The columns of prepared rows by their use; arrays are int64."""
+    """Indices of prepared columns by their use; arrays are int64."""
 
     firsts: np.ndarray  # (d,): first prepared column of each stored column
     width: int  # number of prepared columns
     latent: np.ndarray  # (r,): continuous variables, which level trees and graphs use
     numbers: np.ndarray  # (p,): numbers that a mixture uses
-    absent: np.ndarray  # (p,): flags, 0 unless the number is missing; in `levels` if zero-inflated
-    levels: np.ndarray  # (q,): levels of categories that a mixture uses, -1 where missing
+    absent: np.ndarray  # (p,): flag of each number, 0 unless the number is missing
+    levels: np.ndarray  # (q,): levels that a mixture uses, -1 where missing; some are in `absent`
     n_levels: np.ndarray  # (q,): number of levels of each category
 
     @property
@@ -312,15 +288,13 @@ class PreparedLayout:
 class ColumnModel:
     """The models of all stored columns.
 
-    A column is None if it is not used: it is constant, or orders the rows like an earlier column or
-    in reverse. Salts are keys of the columns' random numbers. They depend on the ranks of values in
-    a few rows, but not on names, order or units of columns, nor on the order of rows. The axes are
-    components among latent variables, which a mixture uses in place of numbers and categories.
+    Salts are keys of the columns' random numbers. They depend on the ranks of values in a few rows,
+    but not on names, order or units of columns, nor on the order of rows.
     """
 
-    columns: list[NumberColumn | CategoryColumn | None]  # in the order of stored columns
-    salts: np.ndarray  # (d,) uint64
-    axes: np.ndarray | None = None  # (q, r) float64
+    columns: list[NumberColumn | CategoryColumn | None]  # models, or None for unused columns
+    salts: np.ndarray  # (d,) uint64: salt of each stored column
+    axes: np.ndarray | None = None  # (q, r) float64: components; mixtures then use only these
 
     @classmethod
     def of(
@@ -328,18 +302,19 @@ class ColumnModel:
         pilot: np.ndarray,
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
-        before: ColumnModel | None = None,
+        before: Self | None = None,
         rows: np.ndarray | None = None,
-    ) -> ColumnModel:
+    ) -> Self:
         """Return the model of stored pilot rows (m, d), NaN where missing.
 
-        `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and
-        scales from the job file. `before` is the model of the previous run: a column keeps its
-        random numbers, and its model if that still describes the rows. `rows` (m,) int64 are the
-        row numbers in the table, by default from 0.
+        Columns are not used if they are constant, or order the rows like an earlier column or its
+        reverse. `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and
+        scales from the job file. `before` is the model of the previous run. A column keeps its
+        salt, and its model if this describes the new rows. `rows` (m,) int64 are the row numbers in
+        the table, by default from 0.
         """
         rows = np.arange(len(pilot)) if rows is None else rows
-        stored = np.ascontiguousarray(pilot.T, np.float64)  # equal values give an equal model
+        stored = np.ascontiguousarray(pilot.T, np.float64)  # sums then have one order
         orders = [_hash_of_ranks(x, rows) for x in stored]
         original = _originals(stored, rows, orders)
         columns: list[NumberColumn | CategoryColumn | None] = []
@@ -357,20 +332,20 @@ class ColumnModel:
         return cls(columns, salts[original])  # a copy has the salt of its original
 
     def along_components(
-        self, pilot: np.ndarray, rows: np.ndarray, before: ColumnModel | None = None
-    ) -> ColumnModel:
-        """Return this model with the components of stored pilot rows (m, d), numbered `rows` (m,).
+        self, pilot: np.ndarray, rows: np.ndarray, before: Self | None = None
+    ) -> Self:
+        """Return this model with the principal components above noise of the latent variables.
 
-        The components of the model `before` are kept if it has the same latent variables.
+        They are computed from stored pilot rows (m, d) with the row numbers `rows` (m,). If the
+        model `before` has components and the same latent variables, its components are kept.
         """
         assert self.axes is None
-        if (
-            before is not None
-            and before.axes is not None
-            and np.array_equal(before.layout.latent, self.layout.latent)
-        ):
-            return replace(self, axes=before.axes)
-        return replace(self, axes=components_above_noise(self.latent(pilot, rows))[0])
+        axes = None
+        if before is not None and np.array_equal(before.layout.latent, self.layout.latent):
+            axes = before.axes
+        if axes is None:
+            axes = components_above_noise(self.latent(pilot, rows))[0]
+        return replace(self, axes=axes)
 
     @property
     def n_columns(self) -> int:
@@ -379,14 +354,11 @@ class ColumnModel:
 
     @cached_property
     def layout(self) -> PreparedLayout:
-        """The uses of the prepared columns; learners use columns in the order of their salts."""
+        """Layout of the prepared columns; each of its arrays is in the order of the salts."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
-        latent: list[int] = []
-        numbers: list[int] = []
-        absent: list[int] = []
-        levels: list[int] = []
-        n_levels: list[int] = []
+        empty: list[list[int]] = [[] for _ in range(5)]
+        latent, numbers, absent, levels, n_levels = empty
         for j in np.argsort(self.salts, kind="stable").tolist():
             column, first = self.columns[j], int(firsts[j])
             if isinstance(column, CategoryColumn):
@@ -411,21 +383,21 @@ class ColumnModel:
     def prepared(self, X: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return prepared rows (n, width) float64 of stored rows X (n, d).
 
-        Learners give `rows` (n,) int64, the rows' numbers in the table. Values are then draws from
+        Learners give the row numbers `rows` (n,) int64 in the table. Values are then draws from
         their cells, and missing numbers are draws from a standard normal. Without `rows`, values
-        are the middles of cells, and missing numbers are 0.
+        are medians of their cells, and missing numbers are 0.
         """
         return np.ascontiguousarray(self._by_column(X, rows))
 
     def centred(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return prepared rows (n, width) float32, without draws, relative to `origin` (width,)."""
+        """Return prepared rows (n, width) float32, by medians of cells, minus `origin` (width,)."""
         Z = self._by_column(X, None)
         out = np.empty(Z.shape, np.float32, order="F")
         np.subtract(Z, origin, out=out, casting="same_kind")
         return np.ascontiguousarray(out)
 
     def _by_column(self, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-        """Return prepared rows, column after column in memory, since columns are prepared so."""
+        """Return `prepared` rows in Fortran order, because they are computed column by column."""
         out = np.zeros((self.layout.width, len(X))).T
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
             if column is not None:
@@ -436,21 +408,22 @@ class ColumnModel:
             out[:, self.layout.numbers] = project(latent, self.axes.astype(np.float32))
         return out
 
-    def of_columns(self, places: Sequence[int | None]) -> ColumnModel:
-        """Return the models of the columns at `places`; None is a column without a model.
+    def of_columns(self, places: Sequence[int | None]) -> Self:
+        """Return the model of the columns at `places`, where None is a column without a model.
 
-        The axes of components are kept only if all columns are.
+        `axes` are kept only if all columns stay.
         """
         columns = [None if j is None else self.columns[j] for j in places]
         salts = [0 if j is None else int(self.salts[j]) for j in places]
         all_stay = set(range(len(self.columns))) == set(places)
-        return ColumnModel(columns, np.array(salts, np.uint64), self.axes if all_stay else None)
+        axes = self.axes if all_stay else None
+        return replace(self, columns=columns, salts=np.array(salts, np.uint64), axes=axes)
 
     def stored(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return draws and stored values of the numbers in rows X (n, d) with row numbers (n,).
+        """Return draws, stored values, and log slopes of the draws (see `NumberMap.stored`).
 
-        Also returns the log slopes of the draws (`NumberMap.stored`). All are (n, p), NaN where a
-        number is missing. `prepared` returns the mapped values of the same draws.
+        They are of the numbers in stored rows X (n, d) with row numbers (n,). Each is an array (n,
+        p), NaN where a number is missing. `prepared` maps the same draws.
         """
         shape = len(X), len(self.layout.numbers)
         draws, values, log_slopes = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -460,10 +433,7 @@ class ColumnModel:
         return draws, values, log_slopes
 
     def cells(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the cells (n, p) of the numbers in rows X (n, d) with row numbers (n,).
-
-        See `NumberColumn.cells` for the three arrays.
-        """
+        """Return `NumberColumn.cells` (n, p) of the numbers in stored rows X (n, d)."""
         shape = len(X), len(self.layout.numbers)
         indices, log_inside, chances = np.empty(shape, np.int64), np.empty(shape), np.empty(shape)
         for place, (j, column, x) in enumerate(self._numbers(X)):
@@ -486,41 +456,34 @@ class ColumnModel:
         return self.layout.firsts
 
     def latent(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return stored rows X (n, d) with row numbers (n,) as latent draws (n, r) float64."""
+        """Return draws (n, r) float64 of the latent variables of stored rows X (n, d)."""
         return self.prepared(X, rows)[:, self.layout.latent]
 
     def origin(self, centre: np.ndarray) -> np.ndarray:
-        """Return the origin (width,) float64: `centre` (r,) in latent columns, 0 in others."""
+        """Return an origin (width,) of prepared rows: `centre` (r,) in latent columns, else 0."""
         origin = np.zeros(self.layout.width)
         origin[self.layout.latent] = centre
         return origin
 
     def facts(self) -> list[Facts | None]:
-        """Return the part of the model's JSON that `restored` needs, with `tables`."""
         return [None if one is None else one.facts() for one in self.columns]
 
     @property
     def tables(self) -> np.ndarray:
-        """All tables of the columns in one array (t,) float64, then the axes of components."""
+        """All tables of the columns and then the axes, in one array (t,) float64."""
         parts = [part for one in self.columns if one is not None for part in one.tables()]
         if self.axes is not None:
             parts.append(self.axes.ravel())
         return np.concatenate(parts) if parts else np.zeros(0)
 
     @classmethod
-    def restored(
-        cls, facts: Sequence[Facts | None], tables: np.ndarray, salts: np.ndarray
-    ) -> ColumnModel:
+    def restored(cls, facts: Sequence[Facts | None], tables: np.ndarray, salts: np.ndarray) -> Self:
         """Return the saved model; raise ValueError or KeyError if it is damaged."""
-        cut = Cutter(tables)
-        columns: list[NumberColumn | CategoryColumn | None] = []
+        cut, columns = Cutter(tables), []
         for one in facts:
-            if one is None:
-                columns.append(None)
-            elif one["kind"] == "category":
-                columns.append(CategoryColumn.restored(one, cut))
-            else:
-                columns.append(NumberColumn.restored(one, cut))
+            is_category = one is not None and one["kind"] == "category"
+            kind = CategoryColumn if is_category else NumberColumn
+            columns.append(None if one is None else kind.restored(one, cut))
         found = cls(columns, salts)
         rest, r = tables[cut.place :], len(found.layout.latent)
         if not len(rest):
@@ -534,9 +497,9 @@ class ColumnModel:
 
 
 def keyed_uniforms(rows: np.ndarray, salt: int | np.uint64, more: int = 0) -> np.ndarray:
-    """Return uniform numbers (n,) in (0, 1) for row numbers (n,) and the salt of a column.
+    """Return uniform random numbers (n,) in (0, 1), keyed by row numbers (n,) and a column's salt.
 
-    Other values of `more` give independent numbers of the same column.
+    Other values of `more` give independent numbers for the same column.
     """
     bits = splitmix(rows.astype(np.uint64) + np.uint64(salt), more)
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
@@ -556,10 +519,10 @@ def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np
 
 
 def _originals(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> list[int]:
-    """Return the place of the first column that orders the rows like each stored column (d, m).
+    """Return, for each stored column (d, m), the first column that orders the rows alike.
 
-    The reverse order counts as the same: days since an event order rows like its date, reversed.
-    `orders` (d,) are the hashes of the columns' ranks.
+    The reverse order counts, too: days since an event order rows like its date, reversed. `orders`
+    (d,) are the hashes of the columns' ranks.
     """
     reverse = [_hash_of_ranks(-x, rows) for x in stored]
     return [
@@ -581,15 +544,15 @@ def _column_of(
     given: GivenColumn,
     before: NumberColumn | CategoryColumn | None = None,
 ) -> NumberColumn | CategoryColumn | None:
-    """Return the model of values (m,) that are not missing; None if they are nearly equal.
+    """Return the model of values (m,) that are not missing, or None if all are nearly equal.
 
-    The model `before`, of other rows, is kept if it describes these, too. A column with a given
-    kind keeps it only if `before` has that kind.
+    The model `before` of other rows is kept if it describes these values and has the `given` kind
+    and scale.
     """
     distinct, counts = np.unique(x, return_counts=True)
     if not len(distinct):
         return None
-    may_stay = before is not None and _may_stay(before, nominal, given)
+    may_stay = before is not None and _is_as_given(before, nominal, given)
     if before is not None and may_stay and before.describes(distinct, counts, given):
         return before
     if len(distinct) < 2:
@@ -614,22 +577,21 @@ def _column_of(
     return NumberColumn(whole, spike, amounts) if amounts else NumberColumn(whole, None, None)
 
 
-def _may_stay(before: NumberColumn | CategoryColumn, nominal: bool, given: GivenColumn) -> bool:
-    """Return True if a column's previous model is of the given kind and scale."""
+def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: GivenColumn) -> bool:
+    """Return True if a column's previous model has the given kind and scale."""
     if isinstance(before, CategoryColumn):
         return given.scale is None and given.kind not in _NUMBER_KINDS
-    is_of_kind = (
-        given.kind not in (*_NUMBER_KINDS, "binary", "category") or given.kind == before.kind
-    )
-    return not nominal and is_of_kind and given.scale in (None, before.map.scale)
+    decides = given.kind in (*_NUMBER_KINDS, "binary", "category")
+    has_scale = given.scale in (None, before.map.scale)
+    return not nominal and has_scale and (not decides or given.kind == before.kind)
 
 
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
-    """Return the repeated extreme of a zero-inflated column of distinct values (u,), else None.
+    """Return the spike of a column of distinct values (u,), or None if it is not zero-inflated.
 
-    It is the commonest value, and an extreme. A probability of its own, and a density of the other
-    values, must have a higher BIC than one density of all values. With three values a density has
-    as many parameters as free probabilities, so at least four are needed.
+    The spike is the commonest value, and the minimum or maximum. Its own probability with a density
+    of the other values must have a higher BIC than one density of all values. At least four values
+    are needed: for three, a density has as many parameters as free probabilities have.
     """
     n, at = float(counts.sum()), int(counts.argmax())
     if at not in (0, len(distinct) - 1) or len(distinct) < 4:
@@ -640,7 +602,7 @@ def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> f
     ends = [np.array([edge]), amounts.edges], [counts[[at]], amounts.counts]
     edges, sizes = (np.concatenate(one if at == 0 else one[::-1]) for one in ends)
     whole = Cells(edges, sizes.astype(np.float64), float(distinct[0]), float(distinct[-1]))
-    scales = possible_scales(distinct) if given.scale is None else [given.scale]
+    scales = possible_scales(distinct, given)
     one, other = best_density(whole, scales), best_density(amounts, scales)
     if one is None or other is None:
         return None

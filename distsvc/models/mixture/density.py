@@ -1,10 +1,8 @@
 """The density of a mixture: rows, parameters, and steps of expectation maximisation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -13,43 +11,22 @@ from distsvc.kernels.mixture import expectation, expectation_maximisation, maxim
 Shape = Literal["full", "tied", "diagonal"]
 
 
-@dataclass(frozen=True)
-class MixtureRows:
-    """Rows of a table: numbers and levels of categories."""
-
-    X: np.ndarray  # (n, p) float64: numbers, NaN where missing
-    levels: np.ndarray  # (n, q) int32: levels of categories, -1 where missing
-    n_levels: np.ndarray  # (q,) int64: number of levels of each category
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    @cached_property
-    def by_pattern(self) -> SortedRows:
-        """The rows, grouped by their pattern of missing numbers."""
-        patterns, X, levels = Patterns.of(~np.isnan(self.X)), self.X, self.levels
-        if len(patterns.present) > 1:  # otherwise rows keep their order
-            X, levels = X[patterns.order], levels[patterns.order]
-        X, levels = np.ascontiguousarray(X), np.ascontiguousarray(levels, np.int32)
-        return SortedRows(X, levels, *patterns)
-
-    def take(self, rows: np.ndarray) -> MixtureRows:
-        return MixtureRows(self.X[rows], self.levels[rows], self.n_levels)
-
-
 class Patterns(NamedTuple):
-    """Rows grouped by pattern of missing numbers: arguments of kernels of mixtures."""
+    """Rows grouped by their pattern of missing numbers; arrays are int64.
 
-    order: np.ndarray
-    starts: np.ndarray
-    present: np.ndarray
-    missing: np.ndarray
+    Pattern g has the rows order[starts[g]:starts[g + 1]].
+    """
+
+    order: np.ndarray  # (n,): row numbers, pattern by pattern
+    starts: np.ndarray  # (g + 1,)
+    present: np.ndarray  # (g, p + 1): indices of each pattern's present numbers, padded by -1
+    missing: np.ndarray  # (g, p + 1): indices of each pattern's missing numbers, padded by -1
 
     @classmethod
-    def of(cls, there: np.ndarray) -> Patterns:
+    def of(cls, there: np.ndarray) -> Self:
         """Return the patterns of rows from a mask (n, p) of present numbers."""
         n, p = there.shape
-        whole = np.ones(n, bool)  # most rows of most tables; only the rest is sorted
+        whole = np.ones(n, bool)  # rows without missing numbers, usually most; the rest is sorted
         if not there.all():
             bits, full = np.packbits(there, axis=1), np.packbits(np.ones((1, p), bool), axis=1)
             whole = (bits == full).all(axis=1)
@@ -73,18 +50,15 @@ def _distinct_rows(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     bits = np.packbits(there, axis=1)
     words = np.zeros((len(bits), 8 * max(-(-bits.shape[1] // 8), 1)), np.uint8)
     words[:, : bits.shape[1]] = bits
-    # Big-endian words sort like the rows, many times faster.
+    # Big-endian words sort like the rows, many times faster. Single words sort faster than rows.
     codes = words.view(">u8").astype(np.uint64)
-    if codes.shape[1] > 1:
-        _, first, place = np.unique(codes, axis=0, return_index=True, return_inverse=True)
-    else:
-        _, first, place = np.unique(codes[:, 0], return_index=True, return_inverse=True)
+    axis = 0 if codes.shape[1] > 1 else None
+    _, first, place = np.unique(codes, axis=axis, return_index=True, return_inverse=True)
     return there[first], place.ravel()
 
 
-@dataclass(frozen=True)
-class SortedRows:
-    """Rows grouped by pattern of missing numbers, for `distsvc.kernels.mixture.expectation`."""
+class SortedRows(NamedTuple):
+    """Rows in the order of their `Patterns`, which are the last four fields."""
 
     X: np.ndarray
     levels: np.ndarray
@@ -92,6 +66,30 @@ class SortedRows:
     starts: np.ndarray
     present: np.ndarray
     missing: np.ndarray
+
+
+@dataclass(frozen=True)
+class MixtureRows:
+    """Rows of a table: numbers and levels of categories."""
+
+    X: np.ndarray  # (n, p) float64: numbers, NaN where missing
+    levels: np.ndarray  # (n, q) int32: levels of categories, -1 where missing
+    n_levels: np.ndarray  # (q,) int64: number of levels of each category
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @cached_property
+    def by_pattern(self) -> SortedRows:
+        """The rows, grouped by their pattern of missing numbers."""
+        patterns, X, levels = Patterns.of(~np.isnan(self.X)), self.X, self.levels
+        if len(patterns.present) > 1:  # otherwise rows keep their order
+            X, levels = X[patterns.order], levels[patterns.order]
+        X, levels = np.ascontiguousarray(X), np.ascontiguousarray(levels, np.int32)
+        return SortedRows(X, levels, *patterns)
+
+    def take(self, rows: np.ndarray) -> Self:
+        return replace(self, X=self.X[rows], levels=self.levels[rows])
 
 
 @dataclass(frozen=True)
@@ -104,22 +102,21 @@ class MixtureSums:
     mass: np.ndarray  # (K,): sums of the posteriors
     first: np.ndarray  # (K, p): sums of the numbers
     second: np.ndarray  # (K, p, p): products, lower triangle; (K, 1, p): squares, if diagonal
-    counts: np.ndarray  # (K, L): sums by level of all categories
-    likelihood: float = 0.0  # log-likelihood of the mixture that gave the posteriors
+    counts: np.ndarray  # (K, L): sums for the levels of all categories
 
-    def plus(self, other: MixtureSums) -> MixtureSums:
-        return MixtureSums(**{k: v + vars(other)[k] for k, v in vars(self).items()})
+    def plus(self, other: Self) -> Self:
+        return replace(self, **{k: v + vars(other)[k] for k, v in vars(self).items()})
 
 
 @dataclass(frozen=True)
 class Prior:
-    """A conjugate prior: covariance `scatter` (p, p) and level `shares` (L,) of all rows."""
+    """A conjugate prior: the covariance `scatter` (p, p) and level `shares` (L,) of all rows."""
 
     scatter: np.ndarray
     shares: np.ndarray
 
     @classmethod
-    def of(cls, rows: MixtureRows) -> Prior:
+    def of(cls, rows: MixtureRows) -> Self:
         """Return the prior for rows (Fraley and Raftery 2007)."""
         p = rows.X.shape[1]
         filled = np.where(np.isnan(rows.X), np.nanmean(rows.X, axis=0), rows.X)
@@ -134,18 +131,14 @@ class Prior:
 
 @dataclass(frozen=True)
 class NormalMixture:
-    """K components: normals of p numbers times categorical distributions of q categories.
+    """K components: normals of p numbers times categorical distributions of q categories."""
 
-    Arrays are float64, except `n_levels` int64. `covariances` (K, p, p) are matrices, also for the
-    shape "tied"; (K, 1, p) are variances, for the shape "diagonal".
-    """
-
-    weights: np.ndarray  # (K,)
-    means: np.ndarray  # (K, p)
-    covariances: np.ndarray
-    chances: np.ndarray  # (K, L): probabilities of the levels of all categories
-    n_levels: np.ndarray  # (q,)
-    axes: np.ndarray | None = None  # (p, p): all covariances are diagonal on them, if "tied"
+    weights: np.ndarray  # (K,) float64
+    means: np.ndarray  # (K, p) float64
+    covariances: np.ndarray  # float64: (K, p, p) if "full" or "tied"; (K, 1, p) if "diagonal"
+    chances: np.ndarray  # (K, L) float64: probabilities of the levels of all categories
+    n_levels: np.ndarray  # (q,) int64: number of levels of each category
+    axes: np.ndarray | None = None  # (p, p) float64: axes common to all covariances, if "tied"
 
     @property
     def shape(self) -> Shape:
@@ -159,12 +152,12 @@ class NormalMixture:
 
     @property
     def first_level(self) -> np.ndarray:
-        """Place (q,) int64 of the first level of each category among all levels."""
+        """Column (q,) int64 of `chances` with the first level of each category."""
         return np.cumsum(np.append(0, self.n_levels))[:-1].astype(np.int64)
 
     @property
     def expected_log_chances(self) -> np.ndarray:
-        """Expected log probability (K, q) float64 of the level of each category."""
+        """Expected log probability (K, q) float64 of a level, by component and category."""
         own = self.chances * np.log(np.maximum(self.chances, np.finfo(float).tiny))
         ends = np.cumsum(self.n_levels)
         sums = [own[:, i:j].sum(axis=1) for i, j in zip(self.first_level, ends, strict=True)]
@@ -172,12 +165,12 @@ class NormalMixture:
 
     @property
     def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Arguments for the kernels, which change the parameters in place."""
+        """Arguments of the kernels that change the parameters in place."""
         is_tied = self.axes is not None
         axes = np.empty((0, 0)) if self.axes is None else self.axes
         return is_tied, axes, self.weights, self.means, self.covariances, self.chances
 
-    def ordered(self, order: np.ndarray) -> NormalMixture:
+    def ordered(self, order: np.ndarray) -> Self:
         """Return the mixture of the components with the indices `order` (k,)."""
         names = ("weights", "means", "covariances", "chances")
         return replace(self, **{name: getattr(self, name)[order] for name in names})
@@ -193,7 +186,7 @@ class NormalMixture:
         return k - 1 + k * (p + int((self.n_levels - 1).sum())) + covariances
 
     def sums(self, n_rows: int, shape: Shape) -> MixtureSums:
-        """Return the expected sums of `n_rows` rows, for covariances of a shape."""
+        """Return the expected sums of `n_rows` rows, to fit covariances of a shape."""
         second = self.means[:, :, None] * self.means[:, None, :]
         if self.shape == "diagonal":
             second += np.eye(second.shape[1]) * self.covariances
@@ -210,10 +203,10 @@ class NormalMixture:
     @classmethod
     def of(
         cls, sums: MixtureSums, n_levels: np.ndarray, prior: Prior, axes: np.ndarray | None = None
-    ) -> NormalMixture:
+    ) -> Self:
         """Return the mixture with the highest posterior density given sums: the M step of EM.
 
-        With `axes` (p, p), covariances have common axes, whose search starts from these.
+        If `axes` (p, p) are given, covariances are tied, and the search for their axes starts here.
         """
         k, p = sums.first.shape
         s = sums.second.shape[1]
@@ -234,9 +227,9 @@ class NormalMixture:
         posterior: np.ndarray,
         prior: Prior,
         shape: Shape,
-        before: NormalMixture | None = None,
-    ) -> NormalMixture:
-        """Return the mixture by one M step from posteriors (n, K).
+        before: Self | None = None,
+    ) -> Self:
+        """Return the mixture after one M step from posteriors (n, K).
 
         Missing numbers have the mean 0 and the prior's variance. `before` is as in `fitted`.
         """
@@ -245,7 +238,7 @@ class NormalMixture:
             np.full(k, 1.0 / k), np.zeros((k, p)), np.tile(np.diag(prior.scatter), (k, 1, 1)),
             np.tile(prior.shares, (k, 1)), rows.n_levels,
         )  # fmt: skip
-        sums, _ = flat._pass(rows, posterior, "diagonal" if shape == "diagonal" else "full")
+        sums = flat._pass(rows, shape, posterior)[0]
         if before is not None:
             sums = sums.plus(before.sums(len(rows), shape))
         return cls.of(sums, rows.n_levels, prior, np.eye(p) if shape == "tied" else None)
@@ -256,53 +249,35 @@ class NormalMixture:
 
     def likelihoods(self, rows: MixtureRows) -> np.ndarray:
         """Return the log-likelihoods (n,) of rows."""
-        s = rows.by_pattern
-        posterior = np.empty((len(rows), self.n_components))
-        out = np.empty(len(rows))
-        out[s.order] = self._kernel(rows, posterior, False, self._no_sums("none"))
-        return out
+        return self._pass(rows)[2]
 
     def expectation(self, rows: MixtureRows) -> MixtureSums:
         """Return the sums of rows, weighted by their posteriors: the E step of EM."""
-        sums = self._no_sums("diagonal" if self.shape == "diagonal" else "full")
-        posterior = np.empty((len(rows), self.n_components))
-        likelihood = float(self._kernel(rows, posterior, False, sums).sum())
-        return MixtureSums(sums.mass, sums.first, sums.second, sums.counts, likelihood)
+        return self._pass(rows, self.shape)[0]
 
     def _pass(
-        self, rows: MixtureRows, posterior: np.ndarray | None = None, kind: str = "none"
-    ) -> tuple[MixtureSums, np.ndarray]:
-        order = rows.by_pattern.order
-        sums = self._no_sums(kind)
-        if posterior is None:
-            own = np.empty((len(rows), self.n_components))
-        else:
-            own = np.ascontiguousarray(posterior[order])
-        self._kernel(rows, own, posterior is not None, sums)
-        if len(rows.by_pattern.starts) == 2:  # one pattern: rows keep their order
-            return sums, own
-        out = np.empty_like(own)
-        out[order] = own
-        return sums, out
+        self, rows: MixtureRows, shape: Shape | None = None, posterior: np.ndarray | None = None
+    ) -> tuple[MixtureSums, np.ndarray, np.ndarray]:
+        """Return sums, posteriors (n, K) and log-likelihoods (n,) of rows.
 
-    def _kernel(
-        self, rows: MixtureRows, posterior: np.ndarray, given: bool, sums: MixtureSums
-    ) -> np.ndarray:
-        s = rows.by_pattern
-        found: np.ndarray = expectation(
+        The sums are for covariances of a `shape`, or empty. A `posterior` (n, K) is used as it is;
+        the other two results are then undefined.
+        """
+        s, (k, p) = rows.by_pattern, self.means.shape
+        own = np.empty((len(rows), k)) if posterior is None else posterior[s.order]
+        k = 0 if shape is None else k
+        second = np.zeros((k, 1 if shape in (None, "diagonal") else p, p))
+        counts = np.zeros((k, self.chances.shape[1]))
+        sums = MixtureSums(np.zeros(k), np.zeros((k, p)), second, counts)
+        own = np.ascontiguousarray(own)
+        likelihoods = expectation(
             s.X, s.levels, s.starts, s.present, s.missing, np.log(self.weights), self.means,
-            self.covariances, np.log(self.chances), self.first_level, given,
-            posterior, sums.mass, sums.first, sums.second, sums.counts,
+            self.covariances, np.log(self.chances), self.first_level, posterior is not None,
+            own, sums.mass, sums.first, sums.second, sums.counts,
         )  # fmt: skip
-        return found
-
-    def _no_sums(self, kind: str) -> MixtureSums:
-        k, p = self.means.shape
-        k = 0 if kind == "none" else k
-        second = np.zeros((k, p if kind == "full" else 1, p))
-        return MixtureSums(
-            np.zeros(k), np.zeros((k, p)), second, np.zeros((k, self.chances.shape[1]))
-        )
+        if len(s.starts) > 2:  # the rows of several patterns were sorted
+            own[s.order], likelihoods[s.order] = own.copy(), likelihoods.copy()
+        return sums, own, likelihoods
 
 
 def fitted(
@@ -318,13 +293,10 @@ def fitted(
     EM ends after `max_steps`, or if a step gains less than `tolerance` nats per row. A mixture
     `before` of earlier rows is a prior that counts as much as the rows.
     """
-    own = ("weights", "means", "covariances", "chances")
-    mixture = replace(start, **{name: getattr(start, name).copy() for name in own})
-    if start.axes is not None:
-        mixture = replace(mixture, axes=start.axes.copy())
-    s, shape = rows.by_pattern, mixture.shape
+    own = {name: value.copy() for name, value in vars(start).items() if value is not None}
+    mixture, s = replace(start, **own), rows.by_pattern  # the kernel changes its parameters
     old = before or replace(mixture, weights=np.zeros(mixture.n_components))
-    sums = old.sums(len(rows), shape)
+    sums = old.sums(len(rows), mixture.shape)
     likelihood = expectation_maximisation(
         s.X, s.levels, s.starts, s.present, s.missing, mixture.first_level, rows.n_levels,
         prior.scatter, prior.shares, sums.mass, sums.first, sums.second, sums.counts,

@@ -1,8 +1,7 @@
 """Shares of clusters and densities of prepared rows in a mixture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -16,36 +15,35 @@ class MixtureLabeller:
 
     mixture: NormalMixture
     numbers: np.ndarray  # (p,) int64: columns with the numbers
-    absent: np.ndarray  # (p,) int64: columns, 0 unless a number is missing; (0,): NaN is missing
-    levels: np.ndarray  # (q,) int64: columns with levels; -1 or NaN where missing
-    cluster: np.ndarray  # (K,) int32: clusters of the components
+    absent: np.ndarray  # (p,) int64: columns that are not 0 where a number is missing; (0,): NaN is
+    levels: np.ndarray  # (q,) int64: columns with levels, which are -1 or NaN where missing
+    cluster: np.ndarray  # (K,) int32: cluster of each component
 
     @classmethod
     def of_components(
         cls, mixture: NormalMixture, numbers: np.ndarray, absent: np.ndarray, levels: np.ndarray
-    ) -> MixtureLabeller:
+    ) -> Self:
         """Return the labeller whose clusters are the components."""
-        return cls(
-            mixture, numbers, absent, levels, np.arange(mixture.n_components, dtype=np.int32)
-        )
+        cluster = np.arange(mixture.n_components, dtype=np.int32)
+        return cls(mixture, numbers, absent, levels, cluster)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""
         return self._labelled(Z, 0, len(Z), 0)[1]
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the clusters (n,) int32 with the highest shares; the first of equal ones."""
+        """Return the clusters (n,) int32 with the highest shares; a tie goes to the first."""
         return self._labelled(Z, len(Z), 0, 0)[0]
 
     def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return `labels` (n,), and log densities (n,) as the second ones of a call."""
+        """Return `labels` (n,) and log densities (n,) float64, which count missing values."""
         labels, _, densities = self._labelled(Z, len(Z), 0, len(Z))
         return labels, densities[:, 1]
 
     def __call__(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return `shares` and log densities (n, 2) float64 of prepared rows Z (n, D).
 
-        The first density leaves missing values out. The second counts them by their expected log
+        The first density skips missing values. The second one counts them by their expected log
         density, so that rows with and without missing values are comparable.
         """
         return self._labelled(Z, 0, len(Z), len(Z))[1:]

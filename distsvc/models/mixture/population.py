@@ -1,13 +1,13 @@
 """Populations: densities of clusters whose columns may depend on each other.
 
-Columns are modelled one after the other, each given the previous ones. A number has a regression on
-hinges and products (Friedman 1991). Its variance may depend on them, and its residuals may have
-heavy tails or be skewed. A category has a logistic regression. Terms are added if they raise the
-BIC. One cluster may thus be curved, fan out, or have dependent flags.
+The density of a column is conditional on the columns before it. A number has a regression on hinges
+and products of earlier numbers (Friedman 1991). Its variance may depend on the same terms, and its
+residuals may have heavy tails or be skewed. A category has a logistic regression. Terms are added
+if they raise the BIC. So one cluster may be curved, fan out, or have dependent flags.
 
-A number is described as mapped or as stored (Box and Cox 1964). Relations between columns are often
-simple as stored: parts add up, one column is a multiple of another. A rounded number with few
-cells in a cluster may be an ordered probit instead: a latent variable decides the cell.
+A number is described on the mapped scale or as stored (Box and Cox 1964). Stored columns often have
+simple relations: they add up, or one is a multiple of another. If a rounded number has few cells in
+a cluster, an ordered probit may describe it instead: a latent variable decides the cell.
 
 A zero-inflated column is a flag, and an amount in the rows where it is not 0. Complete numbers come
 first, then flags, then amounts, then other categories. A regression takes a missing number as the
@@ -35,12 +35,13 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 class ScaledNumbers:
     """Numbers of a table on one scale, (n, p) float64.
 
-    Regressions on these numbers use the middles of cells, which lack the noise of draws.
+    A stored value stands for a cell, the values that round to it. Regressions use the middles of
+    cells as predictors, without the noise of draws.
     """
 
-    draws: np.ndarray  # from the cells of numbers; any finite numbers where missing
-    middles: np.ndarray  # of the same cells
-    log_slopes: np.ndarray | None = None  # log Jacobian of draws by mapped draws, if not mapped
+    draws: np.ndarray  # random values from the cells; any finite numbers where missing
+    middles: np.ndarray  # medians of the cells
+    log_slopes: np.ndarray | None = None  # log derivatives of draws by mapped draws; None if mapped
 
     def take(self, m: int) -> ScaledNumbers:
         slopes = None if self.log_slopes is None else self.log_slopes[:m]
@@ -51,12 +52,11 @@ class ScaledNumbers:
 class NumberCells:
     """Cells of the stored values of rounded numbers."""
 
-    indices: np.ndarray  # (n, p) int64: index of the cell in its column; -1 if missing, continuous
+    indices: np.ndarray  # (n, p) int64: cell of its column; -1 if missing or if continuous
     log_inside: np.ndarray  # (n, p) float64: log densities of mapped draws inside their cells
     chances: np.ndarray  # (n, p) float64: probabilities of the cells, by the columns' models
 
     def take(self, m: int) -> NumberCells:
-        """Return the first m rows."""
         return NumberCells(self.indices[:m], self.log_inside[:m], self.chances[:m])
 
 
@@ -64,12 +64,12 @@ class NumberCells:
 class PopulationRows:
     """Rows of a table: numbers on several scales, and levels of categories."""
 
-    scales: tuple[ScaledNumbers, ...]  # as mapped, then on other scales
-    present: np.ndarray  # (n, p) bool
+    scales: tuple[ScaledNumbers, ...]  # the numbers on the mapped scale, then on other scales
+    present: np.ndarray  # (n, p) bool: True where a number is not missing
     levels: np.ndarray  # (n, q) int64: levels of categories, -1 where missing
-    n_levels: np.ndarray  # (q,) int64
+    n_levels: np.ndarray  # (q,) int64: number of levels of each category
     flags: np.ndarray  # (p,) int64: category that is 1 where a zero-inflated number is 0, else -1
-    n_jobs: int | None = 1  # threads; the number changes no result
+    n_jobs: int | None = 1  # number of threads, which changes no result
     cells: NumberCells | None = None  # None if no number is rounded
     _populations: dict[bytes, Population] = field(default_factory=dict)
 
@@ -78,23 +78,23 @@ class PopulationRows:
 
     @property
     def values(self) -> np.ndarray:
-        """Mapped middles (n, p)."""
+        """Middles (n, p) of the cells on the mapped scale."""
         return self.scales[0].middles
 
     @cached_property
     def order(self) -> np.ndarray:
         """Indices (p,) of the columns of numbers, in the order in which they are modelled.
 
-        Zero-inflated columns are last. Before, columns are sorted by their missing values. Of equal
-        ones, those that a hinge of another column, or a product of two others, explains best are
-        last.
+        Zero-inflated columns are last. Other columns are sorted by their number of missing values,
+        then by R^2 with the best hinge of another column, or product of two others, lowest first.
         """
         V, p = self.values, self.values.shape[1]
         if p < 2:
             return np.arange(p)
         a, b = np.tril_indices(p, -1)
         bent = np.repeat(np.arange(p), len(KNOTS))
-        terms = _unit_columns(np.hstack([V[:, a] * V[:, b], hinges(V)]))
+        hinges = np.maximum(V[:, :, None] - knots_of(V), 0.0).reshape(len(V), -1)
+        terms = _unit_columns(np.hstack([V[:, a] * V[:, b], hinges]))
         R2 = (_unit_columns(V).T @ terms) ** 2
         a, b = np.append(a, bent), np.append(b, bent)
         gains = [R2[j][(a != j) & (b != j)].max() for j in range(p)]
@@ -154,11 +154,13 @@ class PopulationRows:
         return self._populations[key]
 
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
-        """Return the clusters' populations. The cache keeps them and the population of all rows."""
+        """Return the populations of clusters, given the row numbers of their members.
+
+        Populations of other members are removed from the cache, except that of all these rows.
+        """
         found = [self.population(own) for own in members]
         whole = np.sort(np.concatenate(members))
-        kept = {own.tobytes() for own in (*members, whole)}
-        for key in self._populations.keys() - kept:
+        for key in self._populations.keys() - {own.tobytes() for own in (*members, whole)}:
             del self._populations[key]
         return found
 
@@ -200,7 +202,7 @@ class PopulationRows:
 
     @cached_property
     def shares(self) -> list[np.ndarray]:
-        """Shares of the levels of each category."""
+        """Shares of its levels in the table, for each category."""
         found = []
         for j, n in enumerate(self.n_levels):
             counts = np.bincount(self.levels[:, j][self.levels[:, j] >= 0], minlength=n) + 0.5
@@ -210,14 +212,10 @@ class PopulationRows:
 
 @dataclass(frozen=True)
 class Population:
-    """Density of one cluster, column by column: numbers, then categories, each in its order.
+    """Density of one cluster, column by column: ordered numbers, then ordered categories."""
 
-    `log_densities` (p + q, n) has a row for each column: its log density in every row of the table,
-    given the previous columns. `n_parameters` (p + q,) are the numbers of parameters.
-    """
-
-    log_densities: np.ndarray
-    n_parameters: np.ndarray
+    log_densities: np.ndarray  # (p + q, n): log density of each column, given the previous ones
+    n_parameters: np.ndarray  # (p + q,): number of parameters of each column
 
     @classmethod
     def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
@@ -243,10 +241,10 @@ class Population:
 def described_numbers(
     rows: PopulationRows, members: np.ndarray, scale_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Describe numbers by one population of the rows with the indices `members` (m,).
+    """Describe numbers by one population, fitted to the rows with the indices `members` (m,).
 
     Number i in the order `rows.order` is described on the scale scale_of[i]. Returns the log
-    densities (p, n) of the mapped numbers in all rows, and the parameters (p,).
+    densities (p, n) of the mapped numbers in all rows, and the parameter counts (p,).
     """
     p, log_n = len(rows.order), float(np.log(len(rows)))
     densities, parameters = np.zeros((p, len(rows))), np.zeros(p, np.int64)
@@ -275,12 +273,13 @@ def _describe_cells(
 ) -> None:
     """Describe rounded numbers by an ordered probit of their cells, where it has a higher BIC.
 
-    Changes the log densities (k, p, n) of rows in k clusters, and the parameters (p,). The number
-    c n + i stands for row i in cluster c: V (p, k n) are predictors, and `own` (m,) the rows that
-    are fitted. The clusters differ by their means. The probability of a cell is multiplied by the
-    density of the draw inside, so that both descriptions are densities of draws.
+    Changes the log densities (k, p, n) of rows in k clusters, and the parameter counts (p,). Index
+    c n + i stands for row i in cluster c. V (p, k n) are predictors with such columns, and `own`
+    (m,) are the indices to which the probit is fitted. Clusters differ by their means. The
+    probability of a cell is multiplied by the density of the draw inside the cell, so that both
+    descriptions are densities of draws.
 
-    Numbers with more than `MOST_LEVELS` cells in these rows are left out.
+    Numbers with more than `MOST_LEVELS` cells in these rows are skipped.
     """
     k, n, log_n = len(densities), len(rows), float(np.log(len(rows)))
     knots = knots_of(V[:, own].T)
@@ -320,9 +319,9 @@ def _describe_cells(
 
 
 def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means (u,) of a standard normal variable in cells, and thresholds (u - 1,) between.
+    """Return the means (u,) of a standard normal variable in cells with `counts` (u,) rows.
 
-    `counts` (u,) are the rows in the cells.
+    Also returns the thresholds (u - 1,) between the cells.
     """
     edges = np.append(ndtri(np.append(0.0, np.cumsum(counts)[:-1] / counts.sum())), np.inf)
     heights = np.exp(-0.5 * edges**2) / np.sqrt(2.0 * np.pi)
@@ -330,11 +329,11 @@ def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int:
-    """Return the number of parameters that free probabilities of cells (u,) count as.
+    """Return the effective number of parameters of free probabilities of cells (u,).
 
     With this number the BIC is the logarithm of the marginal likelihood of the `counts` (u,). The
-    prior is a Dirichlet distribution with the weights `prior` (u,), probabilities by the column's
-    model: it has the weight of one row.
+    prior is a Dirichlet distribution whose weights are probabilities by the column's model. `prior`
+    (u,) has the weights of these cells. All cells of the column together weigh as much as one row.
     """
     n_rows = counts.sum() + 1.0
     log_likelihood = (np.log((counts + prior) / n_rows) * counts).sum()
@@ -347,12 +346,11 @@ def shifted_population(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Describe numbers by one population with a mean for each cluster.
 
-    Returns the log densities (k, p, n) of the rows in each cluster, and the parameters (p,). Labels
-    (m,) of the first rows are from 0 to k - 1. The population is fitted to these rows, each less
-    the mean of its cluster.
+    `labels` (m,) of the first rows are from 0 to k - 1. The population is fitted to these rows
+    after the mean of the row's cluster was subtracted. Returns the log densities (k, p, n) of all
+    rows in each cluster, and the parameter counts (p,).
     """
-    n, p, log_n = len(rows), len(rows.order), float(np.log(len(rows)))
-    m = len(labels)
+    n, p, m, log_n = len(rows), len(rows.order), len(labels), float(np.log(len(rows)))
     own = labels * n + np.arange(m)
     moved = {scale: _shifted(rows, scale, labels, k) for scale in np.unique(rows.scale_of)}
     knots = {scale: knots_of(found[:, own].T) for scale, found in moved.items()}
@@ -410,8 +408,8 @@ class Quality:
 
     log_density: np.ndarray  # (m,) float64: log-likelihoods of the rows that were fitted
     n_parameters: int
-    posterior: np.ndarray | None = None  # (m, k) float64, unless one cluster or a mixture
-    held_out: np.ndarray | None = None  # (n - m,) float64: log-likelihoods of further rows
+    posterior: np.ndarray | None = None  # (m, k) float64; None for one cluster, or a mixture
+    held_out: np.ndarray | None = None  # (n - m,) float64: log-likelihoods of the other rows
 
     @property
     def bic(self) -> float:
@@ -420,10 +418,7 @@ class Quality:
         return float(self.log_density.sum()) - 0.5 * self.n_parameters * float(np.log(n))
 
     def predicts_better_than(self, other: Quality) -> float:
-        """Return the z statistic of the gain on rows that were not fitted (Vuong 1989).
-
-        The gain is the difference between the BICs, so it counts parameters.
-        """
+        """Return the z statistic of the gain in BIC on the held-out rows (Vuong 1989)."""
         assert self.held_out is not None
         assert other.held_out is not None
         gains = self.held_out - other.held_out
@@ -433,13 +428,13 @@ class Quality:
 
 
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
-    """Return the quality of a partition: of the mixture of its clusters' populations.
+    """Return the quality of a partition as a mixture of the populations of its clusters.
 
-    Populations are fitted to the first m rows, which have the labels (m,), from 0.
+    Populations are fitted to the first m rows, whose `labels` (m,) start from 0.
 
-    For each column, the description with the highest BIC is used. The choices are a common
-    description of all clusters (Raftery and Dean 2006) and one for each cluster. Numbers have a
-    third choice: a common description with a mean for each cluster.
+    Each column has the description with the highest BIC. The choices are a common description of
+    all clusters (Raftery and Dean 2006), and a description for each cluster. Numbers have a third
+    choice: a common description with a mean for each cluster.
     """
     m, k, p = len(labels), int(labels.max()) + 1, len(rows.order)
     whole = rows.population(np.arange(m))
@@ -467,7 +462,10 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
 
 
 def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
-    """Return the quality by log densities (k, n) of clusters; the first m rows were fitted."""
+    """Return the quality by log densities (k, n) of clusters that were fitted to the first m rows.
+
+    The log densities include the logarithms of the clusters' shares.
+    """
     k, n = joint.shape
     top = joint.max(axis=0)
     chances = np.exp(joint - top)
@@ -492,12 +490,7 @@ def _unit_columns(X: np.ndarray) -> np.ndarray:
 
 
 def knots_of(own: np.ndarray) -> np.ndarray:
-    """Return the quantiles (p, len(KNOTS)) of rows own (m, p)."""
+    """Return the quantiles `KNOTS` of rows own (m, p), as an array (p, len(KNOTS))."""
     if not len(own):
         return np.zeros((own.shape[1], len(KNOTS)))
     return np.ascontiguousarray(np.quantile(own, KNOTS, axis=0).T)
-
-
-def hinges(X: np.ndarray) -> np.ndarray:
-    """Return max(x - knot, 0) for numbers X (n, p) and their knots: (n, p len(KNOTS))."""
-    return np.maximum(X[:, :, None] - knots_of(X), 0.0).reshape(len(X), -1)

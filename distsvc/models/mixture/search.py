@@ -1,11 +1,9 @@
 """The search for a mixture: number of components and shape of covariances by BIC.
 
-Each shape is fitted with one component, two, and so on, until `PATIENCE` numbers in a row have no
-higher BIC. Each fit starts from the best of several short runs: two from k-means, and `SPLITS` from
-the previous fit with one of its components split in two. No start needs random numbers.
+Each shape is fitted with 1, 2, ... components, until the BIC has not risen for `PATIENCE` fits.
+Each fit starts from the best of several short runs: two from k-means, and `SPLITS` from the
+previous fit with one of its components split in two. Nothing is random.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,22 +21,22 @@ MAX_COMPONENTS = 20
 """Maximum number of components, unless `n_components` asks for more."""
 
 PATIENCE = 2
-"""Consecutive numbers of components without a higher BIC, after which a shape's search ends."""
+"""Number of consecutive fits without a higher BIC that ends the search of a shape."""
 
 SPLITS = 2
-"""Components that are split for starts of the next fit: those with the largest scatter."""
+"""Number of components to split, one for each start; the components with the largest scatter."""
 
 MIN_SPLIT_ROWS = 10
 """Number of rows that a component must exceed to be split."""
 
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
-"""EM steps of a short run, maximum steps of a fit and of k-means, and the gain in nats per row that
-ends a fit."""
+"""EM steps of a short run; maximum steps of a fit and of k-means; a fit also ends if a step gains
+less than this tolerance, in nats per row."""
 
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """A fitted mixture and its BIC: log-likelihood less half the parameters times log n."""
+    """A fitted mixture and its BIC: log-likelihood - 0.5 n_parameters log(n); higher is better."""
 
     mixture: NormalMixture
     bic: float
@@ -46,9 +44,9 @@ class MixtureFit:
 
 @dataclass(frozen=True)
 class MixtureSearch:
-    """All fits of a search, shape by shape."""
+    """All fits of a search."""
 
-    fits: list[MixtureFit]
+    fits: list[MixtureFit]  # shape by shape, by number of components
 
     @property
     def best(self) -> MixtureFit:
@@ -56,12 +54,10 @@ class MixtureSearch:
 
     @cached_property
     def best_of_each(self) -> list[MixtureFit]:
-        best: dict[int, MixtureFit] = {}
-        for fit in self.fits:
-            k = fit.mixture.n_components
-            if k not in best or fit.bic > best[k].bic:
-                best[k] = fit
-        return [best[k] for k in sorted(best)]
+        """The best fit of each number of components, in ascending order of this number."""
+        ranked = sorted(self.fits, key=lambda fit: -fit.bic)
+        sizes = [fit.mixture.n_components for fit in ranked]
+        return [ranked[sizes.index(k)] for k in sorted(set(sizes))]
 
 
 def search(
@@ -74,8 +70,8 @@ def search(
 ) -> MixtureSearch:
     """Fit mixtures of each shape to rows, with growing numbers of components.
 
-    `latent` (n, r) are the same rows as continuous variables, for starts by k-means. Numbers up to
-    `n_components` are tried even if the BIC falls. If no shape can be fitted to the rows, the
+    `latent` (n, r) are the same rows as continuous variables, for starts by k-means. Up to
+    `n_components` are tried even if the BIC falls. If none of the `shapes` can be fitted, the
     covariances are diagonal. The default of `prior` is computed from `rows`.
     """
     prior = prior or Prior.of(rows)
@@ -88,103 +84,33 @@ def search(
         return MixtureSearch(fits or _fits(rows, starts, prior, "diagonal", n_components))
 
 
-class _Starts:
-    """Partitions by k-means that fits start from; results are cached.
+def _scatter(X: np.ndarray) -> float:
+    """Return the sum of squares of rows X (n, r) about their mean."""
+    return float(((X - X.mean(axis=0)) ** 2).sum()) if len(X) else 0.0
 
-    k-means is run on the rows as they are, and on sphered rows, where long clusters are as compact
-    as round ones (Scrucca and Raftery 2015).
+
+def _principal_direction(centred: np.ndarray) -> np.ndarray:
+    """Return the direction (r,) in which centred rows (n, r) vary most."""
+    return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, -1])
+
+
+def _direction_of_least_kurtosis(centred: np.ndarray) -> np.ndarray:
+    """Return the direction (r,) in which centred rows (n, r) have the least kurtosis.
+
+    It is an invariant coordinate (Tyler et al. 2009): two clusters of similar size lie along it.
     """
-
-    def __init__(self, latent: np.ndarray):
-        self.latent = latent
-        self._known: dict[int, list[np.ndarray]] = {}
-        self._lock = Lock()  # shapes are fitted in threads, and share starts
-
-    @cached_property
-    def _parts(self) -> tuple[_Parts, _Parts]:
-        """Parts of the rows, and of the rows with the identity as their covariance."""
-        centred = self.latent - self.latent.mean(axis=0)
-        sphered = np.asarray(centred @ _sphering(centred))
-        return (
-            _Parts(self.latent, _principal_direction),
-            _Parts(sphered, _direction_of_least_kurtosis),
-        )
-
-    def of(self, k: int) -> list[np.ndarray]:
-        """Return posteriors (n, k) of partitions into k."""
-        with self._lock:
-            if k not in self._known:
-                self._known[k] = [np.eye(k)[parts.k_means(k)] for parts in self._parts]
-            return self._known[k]
-
-    def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
-        """Return posteriors (n, k + 1), each from splitting one of the widest components in two."""
-        labels, k = posterior.argmax(axis=1), posterior.shape[1]
-        spread = np.zeros(k)
-        for c in range(k):
-            own = self.latent[labels == c]
-            if len(own) > MIN_SPLIT_ROWS:
-                spread[c] = ((own - own.mean(axis=0)) ** 2).sum()
-        found = []
-        for c in np.argsort(-spread, kind="stable")[:SPLITS]:
-            if spread[c] > 0.0:
-                own = np.flatnonzero(labels == c)
-                halves = _Parts(self.latent[own], _principal_direction).k_means(2)
-                second = own[halves == 1]
-                split = np.hstack([posterior, np.zeros((len(labels), 1))])
-                split[second, k], split[second, c] = split[second, c], 0.0
-                found.append(split)
-        return found
+    sphering = _sphering(centred)
+    Z = centred @ sphering
+    weighted = Z * (Z**2).sum(axis=1, keepdims=True)
+    return np.asarray(sphering @ np.linalg.eigh(weighted.T @ Z)[1][:, 0])
 
 
-def has_full_covariances(rows: MixtureRows) -> bool:
-    """Return True if rows have two numbers, and patterns of missing ones take no longer than rows.
-
-    Factorising a covariance for a pattern takes p^3 / 3 operations, and a row p^2.
-    """
-    n, p = rows.X.shape
-    return p > 1 and len(rows.by_pattern.starts) * p <= 3 * n
-
-
-def _too_few_rows(rows: MixtureRows, k: int) -> bool:
-    """Return True if k full covariances have more entries than the rows."""
-    n, p = rows.X.shape
-    return k * p * (p + 1) > 2 * n
-
-
-def possible_shape(rows: MixtureRows, k: int) -> Shape:
-    """Return the richest shape that k components can have."""
-    return "full" if has_full_covariances(rows) and not _too_few_rows(rows, k) else "diagonal"
-
-
-def _fits(
-    rows: MixtureRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
-) -> list[MixtureFit]:
-    """Return the fits of one shape by number of components."""
-    n = len(rows)
-    fits: list[MixtureFit] = []
-    if shape != "diagonal" and not has_full_covariances(rows):
-        return fits
-    best, failures, posterior = -np.inf, 0, np.ones((n, 1))
-    for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
-        wanted = n_components is not None and k <= n_components
-        too_few_rows = shape == "full" and _too_few_rows(rows, k)
-        if k > 1 and not wanted and (failures >= PATIENCE or too_few_rows or k > MAX_COMPONENTS):
-            break
-        if k > n or (k > 1 and not starts.latent.shape[1]):
-            break
-        candidates = [np.ones((n, 1))] if k == 1 else [*starts.of(k), *starts.splits(posterior)]
-        mixtures = [NormalMixture.from_posteriors(rows, each, prior, shape) for each in candidates]
-        if len(mixtures) > 1:
-            runs = [fitted(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
-            mixtures = [max(runs, key=lambda run: run[1])[0]]
-        mixture, likelihood = fitted(rows, mixtures[0], prior, STEPS, TOLERANCE)
-        fit = MixtureFit(mixture, likelihood - 0.5 * mixture.n_parameters * float(np.log(n)))
-        fits.append(fit)
-        failures = 0 if fit.bic > best else failures + 1
-        best = max(best, fit.bic)
-        posterior = mixture.posterior(rows)
-    return fits
+def _sphering(centred: np.ndarray) -> np.ndarray:
+    """Return the map (r, s) that gives centred rows (n, r) the identity as their covariance."""
+    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
+    rounding = len(variances) * np.finfo(np.float32).eps  # as numpy.linalg.matrix_rank
+    kept = variances > rounding * variances[-1]
+    return np.asarray(directions[:, kept] / np.sqrt(variances[kept]))
 
 
 class _Parts:
@@ -219,30 +145,101 @@ class _Parts:
         return labels
 
 
-def _scatter(X: np.ndarray) -> float:
-    """Return the sum of squares of rows X (n, r) about their mean."""
-    return float(((X - X.mean(axis=0)) ** 2).sum()) if len(X) else 0.0
+class _Starts:
+    """Partitions by k-means that fits start from; results are cached.
 
-
-def _principal_direction(centred: np.ndarray) -> np.ndarray:
-    """Return the direction (r,) in which centred rows (n, r) vary most."""
-    return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, -1])
-
-
-def _direction_of_least_kurtosis(centred: np.ndarray) -> np.ndarray:
-    """Return the direction (r,) in which sphered rows have the least kurtosis.
-
-    It is an invariant coordinate (Tyler et al. 2009): two clusters of similar size lie along it.
+    k-means is run on the rows as they are, and on sphered rows, where long clusters are as compact
+    as round ones (Scrucca and Raftery 2015).
     """
-    sphering = _sphering(centred)
-    Z = centred @ sphering
-    weighted = Z * (Z**2).sum(axis=1, keepdims=True)
-    return np.asarray(sphering @ np.linalg.eigh(weighted.T @ Z)[1][:, 0])
+
+    def __init__(self, latent: np.ndarray):
+        self.latent = latent
+        self._known: dict[int, list[np.ndarray]] = {}
+        self._lock = Lock()  # shapes are fitted in threads, and share starts
+
+    @cached_property
+    def _parts(self) -> tuple[_Parts, _Parts]:
+        """Parts of the rows and of the sphered rows, whose covariance is the identity."""
+        centred = self.latent - self.latent.mean(axis=0)
+        sphered = np.asarray(centred @ _sphering(centred))
+        return (
+            _Parts(self.latent, _principal_direction),
+            _Parts(sphered, _direction_of_least_kurtosis),
+        )
+
+    def of(self, k: int) -> list[np.ndarray]:
+        """Return two partitions into at most k clusters, as posteriors (n, k) of 0 and 1."""
+        with self._lock:
+            if k not in self._known:
+                self._known[k] = [np.eye(k)[parts.k_means(k)] for parts in self._parts]
+            return self._known[k]
+
+    def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
+        """Return posteriors (n, k + 1), each with one of the widest components split in two."""
+        labels, k = posterior.argmax(axis=1), posterior.shape[1]
+        spread = np.zeros(k)
+        for c in range(k):
+            own = self.latent[labels == c]
+            if len(own) > MIN_SPLIT_ROWS:
+                spread[c] = _scatter(own)
+        found = []
+        for c in np.argsort(-spread, kind="stable")[:SPLITS]:
+            if spread[c] > 0.0:
+                own = np.flatnonzero(labels == c)
+                halves = _Parts(self.latent[own], _principal_direction).k_means(2)
+                second = own[halves == 1]
+                split = np.hstack([posterior, np.zeros((len(labels), 1))])
+                split[second, k], split[second, c] = split[second, c], 0.0
+                found.append(split)
+        return found
 
 
-def _sphering(centred: np.ndarray) -> np.ndarray:
-    """Return the map (r, s) that gives centred rows (n, r) the identity as their covariance."""
-    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
-    rounding = len(variances) * np.finfo(np.float32).eps  # as numpy.linalg.matrix_rank
-    kept = variances > rounding * variances[-1]
-    return np.asarray(directions[:, kept] / np.sqrt(variances[kept]))
+def has_full_covariances(rows: MixtureRows) -> bool:
+    """Return True if rows have two numbers or more, and few patterns of missing numbers.
+
+    Patterns are few if factorising their covariances takes no longer than all rows. A pattern takes
+    p^3 / 3 operations, and a row takes p^2.
+    """
+    n, p = rows.X.shape
+    return p > 1 and len(rows.by_pattern.starts) * p <= 3 * n
+
+
+def _too_few_rows(rows: MixtureRows, k: int) -> bool:
+    """Return True if k full covariances have more parameters than there are rows."""
+    n, p = rows.X.shape
+    return k * p * (p + 1) > 2 * n
+
+
+def possible_shape(rows: MixtureRows, k: int) -> Shape:
+    """Return "full" if k components can have such covariances, else "diagonal"."""
+    return "full" if has_full_covariances(rows) and not _too_few_rows(rows, k) else "diagonal"
+
+
+def _fits(
+    rows: MixtureRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
+) -> list[MixtureFit]:
+    """Return the fits of one shape by number of components."""
+    n = len(rows)
+    fits: list[MixtureFit] = []
+    if shape != "diagonal" and not has_full_covariances(rows):
+        return fits
+    best, failures, posterior = -np.inf, 0, np.ones((n, 1))
+    for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
+        wanted = n_components is not None and k <= n_components
+        too_few_rows = shape == "full" and _too_few_rows(rows, k)
+        if k > 1 and not wanted and (failures >= PATIENCE or too_few_rows or k > MAX_COMPONENTS):
+            break
+        if k > n or (k > 1 and not starts.latent.shape[1]):
+            break
+        candidates = [np.ones((n, 1))] if k == 1 else [*starts.of(k), *starts.splits(posterior)]
+        mixtures = [NormalMixture.from_posteriors(rows, each, prior, shape) for each in candidates]
+        if len(mixtures) > 1:
+            runs = [fitted(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
+            mixtures = [max(runs, key=lambda run: run[1])[0]]
+        mixture, likelihood = fitted(rows, mixtures[0], prior, STEPS, TOLERANCE)
+        fit = MixtureFit(mixture, likelihood - 0.5 * mixture.n_parameters * float(np.log(n)))
+        fits.append(fit)
+        failures = 0 if fit.bic > best else failures + 1
+        best = max(best, fit.bic)
+        posterior = mixture.posterior(rows)
+    return fits

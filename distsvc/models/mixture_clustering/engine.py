@@ -1,7 +1,5 @@
 """The fit of a mixture to the pilot rows, for estimators and jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,22 +19,22 @@ from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rules.fields import Facts
 
 MAX_SEARCH_ROWS = 4_000
-"""Maximum number of rows on which the number of components is chosen; the others refine the fit."""
+"""Maximum number of pilot rows used to choose the number of components; all rows refine the fit."""
 
 PILOT_STEPS, PILOT_TOLERANCE = 100, 1e-5
-"""Maximum EM steps on all rows of the pilot, and the gain in nats per row below which they end."""
+"""Maximum EM steps on all pilot rows, and the gain in nats per row below which they end."""
 
 
 class MixtureEngine(Engine):
-    """Fits a mixture to the rows of the pilot; rows are not centred."""
+    """Fits a mixture to the pilot rows, which are not centred."""
 
     centre: np.ndarray  # (r,) float64: zeros
-    columns: ColumnModel | None = None  # of the stored columns; None if rows are scaled columns
-    n_rows: int  # of the table, and of all calls of `add`
+    columns: ColumnModel | None = None  # model of the stored columns; None if rows are only scaled
+    n_rows: int  # number of rows in the table and in all calls of `add`
     # Set by `learn`:
     rule: ComponentRule
     mixture: NormalMixture
-    bic: float  # log-likelihood of the pilot's rows, less half the parameters times log n
+    bic: float  # log-likelihood of the n pilot rows - 0.5 n_parameters log(n)
 
     def __init__(self, parameters: Given, seed: int):
         check_parameters("mixture", parameters)
@@ -57,11 +55,7 @@ class MixtureEngine(Engine):
         given: Sequence[GivenColumn] | None = None,
         before: ColumnModel | None = None,
     ) -> ColumnModel:
-        """Model the stored columns of pilot rows X (m, d) with keys (m,).
-
-        `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and scales
-        from the job file, and `before` is the model of the previous run.
-        """
+        """Model the stored columns of pilot rows X (m, d) with keys (m,), as `ColumnModel.of`."""
         rows = sampling.rows_of(self.seed, keys)
         columns = ColumnModel.of(X, nominal, given, before, rows)
         layout = columns.layout
@@ -71,7 +65,7 @@ class MixtureEngine(Engine):
         return columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set the pilot rows (m, r): latent variables, or scaled columns without a model."""
+        """Set the pilot rows (m, r): latent variables of `columns`, or else scaled columns."""
         self.centre, self._latent, self.n_rows = np.zeros(pilot.shape[1]), pilot, n_rows
         if self.columns is None:
             none = np.zeros(0, np.int64)
@@ -81,7 +75,6 @@ class MixtureEngine(Engine):
 
     @property
     def origin(self) -> np.ndarray:
-        """The origin (D,) float64 of the rows that the rule takes."""
         return self.centre if self.columns is None else self.columns.origin(self.centre)
 
     def learn(self) -> None:
@@ -105,12 +98,12 @@ class MixtureEngine(Engine):
             )
 
     def fit_components(self, n_components: int | None) -> tuple[NormalMixture, ComponentRule]:
-        """Return a mixture of `n_components`, or of the number chosen by BIC, and its rule."""
+        """Return a mixture with at most `n_components`, and its rule; None chooses by the BIC."""
         m = min(len(self._rows), MAX_SEARCH_ROWS)
         first = self._rows.take(np.arange(m))
         found = search(first, self._latent[:m], n_components, self.n_jobs)
         fits = [found.best]
-        if n_components is not None:  # fewer components if the rows have no more
+        if n_components is not None:  # rows may be too few for so many
             fits = [fit for fit in found.best_of_each if fit.mixture.n_components <= n_components]
         prior = Prior.of(self._rows)
         mixture, _ = fitted(self._rows, fits[-1].mixture, prior, PILOT_STEPS, PILOT_TOLERANCE)
@@ -120,11 +113,10 @@ class MixtureEngine(Engine):
         return mixture, ComponentRule.of(mixture, self.places, self._prepared)
 
     def add(self, X: np.ndarray) -> None:
-        """Refine the mixture by further stored rows X (n, d).
+        """Refine the mixture by further stored rows X (n, d); column models don't change.
 
         Posterior-weighted sums of X are added to the sums of earlier rows, and the mixture is
-        computed from the total: incremental EM (Neal and Hinton 1998). The models of the columns
-        don't change.
+        computed from the total: incremental EM (Neal and Hinton 1998).
         """
         assert self.columns is not None
         numbers = np.arange(self.n_rows, self.n_rows + len(X))

@@ -1,7 +1,5 @@
 """Clusters by a mixture of normals and categories; the BIC chooses the number of components."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
@@ -22,7 +20,7 @@ from distsvc.models.rows.sampling import seed_of
 
 
 class LogDensities(Values):
-    """Picklable function that returns the log densities of rows in a mixture."""
+    """Picklable function from rows to their log densities in a mixture."""
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
         """Return the log densities (n,) float64 of prepared rows Z (n, d) float32."""
@@ -35,22 +33,21 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     """Clusters by a mixture of normals and independent categories.
 
     Each column is first mapped to a scale on which it is nearly normal. The map accounts for
-    rounding, skew, counts and many zeros. Flags, and text in a table, are categories. A missing
-    value is integrated over. The covariances of the components are full, or diagonal along common
-    axes ("tied"), or diagonal. Their form and the number of components are chosen by the Bayesian
-    information criterion. Learning uses up to 10,000 rows, drawn at random.
+    rounding, skew, counts and many zeros. Flags and text are categories. Missing values are
+    integrated out. The covariances of the components are full, or diagonal along common axes
+    ("tied"), or diagonal. Their form and the number of components are chosen by the Bayesian
+    information criterion (BIC). Learning uses up to 10,000 rows, drawn at random.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Components wanted; None to choose their number, up to 20, by the BIC.
+        Number of components; None to choose it by the BIC, up to 20.
     n_jobs : int or None, default=None
-        Threads, for the forms of covariances and for blocks of rows; as in
-        `SupportVectorClustering`.
+        Number of threads, as in `SupportVectorClustering`.
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Seed of the sample of rows that larger tables are learned from.
+        Seed of the sample of rows that is drawn from larger tables.
 
     Attributes
     ----------
@@ -59,9 +56,9 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     probabilities_ : ndarray of shape (n,), float32
         Posterior probability of the row's component.
     outlier_scores_ : ndarray of shape (n,), float64
-        Minus `decision_function` of every row: above 0 outside.
+        Minus the `decision_function`; above 0 for outliers.
     n_clusters_ : int
-        Number of components that have rows.
+        Number of components.
     weights_ : ndarray of shape (K,), float64
         Shares of the components.
     means_ : ndarray of shape (K, p), float64
@@ -71,9 +68,9 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     covariance_type_ : {"full", "tied", "diagonal"}
         Form of the covariances.
     chances_ : list of ndarray of shape (K, L), float64
-        Probabilities of the levels, an array for each category.
+        Probabilities of the L levels of each category.
     number_columns_, category_columns_ : ndarray of shape (p,) and (q,), int64
-        Columns of X with numbers, and with categories. A column with many zeros is in both lists.
+        Columns of X with numbers, and with categories. A column with many zeros is in both.
         Constant columns and copies of other columns are in neither.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
@@ -84,20 +81,18 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
 
     Notes
     -----
-    The mixture is fitted by expectation maximisation, with the conjugate prior of Fraley and
-    Raftery (2007). Tied covariances are semi-tied (Gales 1999). Unlike in both, all variances are
-    larger by 0.0025 of the variance of all rows. No component is therefore narrower than a
-    twentieth of a column's standard deviation.
+    The mixture is fitted by expectation maximisation (EM), with the conjugate prior of Fraley and
+    Raftery (2007). Tied covariances are semi-tied (Gales 1999). In addition, 0.0025 of a column's
+    variance is added to its variance in every component. No component is therefore narrower than a
+    twentieth of the column's standard deviation.
 
     `score_samples` is the log density of a row in the mixture, in nats, on the mapped scale.
-    Missing values do not count. `decision_function` is the log density relative to the limit for
-    outliers of the row's cluster. Its unit is the distance from the cluster's median to its lowest
+    Missing values do not count. `decision_function` is the log density relative to the outlier
+    limit of the row's cluster. Its unit is the distance from the cluster's median to its lowest
     twentieth. Four in a thousand rows of a normal cluster have a negative score.
 
-    The first block of `partial_fit` decides the models of columns and the number of components, as
-    `fit` does. Each further block adds its sums, weighted by posteriors, to the sums so far. This
-    is incremental EM with one visit of each block (Neal and Hinton 1998). A block may be a table in
-    memory.
+    The first block of `partial_fit` is fitted as by `fit`. Further blocks refine the mixture, but
+    not the maps of columns or the number of components, by incremental EM (Neal and Hinton 1998).
 
     References
     ----------
@@ -132,9 +127,9 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         return map_rows(self, X, densities, self.n_jobs)
 
     def bic(self, X: TableLike) -> float:
-        """Return the Bayesian information criterion of the mixture on rows: lower is better.
+        """Return the Bayesian information criterion of the mixture for rows; lower is better.
 
-        Compare only fits of the same rows, because each fit has its own maps of columns.
+        Compare only models that were fitted to the same rows: column maps differ otherwise.
 
         Parameters
         ----------
@@ -191,7 +186,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     def _learn(
         self, engine: MixtureEngine, pilot: np.ndarray, keys: np.ndarray, n_rows: int
     ) -> None:
-        """Fit the engine to the pilot's rows (m, d) with keys (m,), and publish the answer."""
+        """Fit the engine to pilot rows (m, d) with keys (m,), and set the fitted attributes."""
         columns = engine.model_columns(pilot, keys, self._nominal(pilot.shape[1]))
         engine.set_pilot(columns.latent(pilot, sampling.rows_of(engine.seed, keys)), n_rows)
         engine.learn()
@@ -208,7 +203,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         self.covariance_type_ = engine.mixture.shape
         ends = np.cumsum(rule.n_levels)[:-1]
         self.chances_ = np.split(rule.chances, ends, axis=1) if len(rule.n_levels) else []
-        stored = np.searchsorted(columns.firsts, np.arange(columns.layout.width), "right") - 1
-        self.number_columns_ = stored[rule.numbers]
-        self.category_columns_ = stored[rule.levels]
+        self.number_columns_ = np.searchsorted(columns.firsts, rule.numbers, "right") - 1
+        self.category_columns_ = np.searchsorted(columns.firsts, rule.levels, "right") - 1
         self.n_clusters_, self.notes_ = rule.n_clusters, engine.notes

@@ -1,11 +1,9 @@
 """Rule whose clusters are the components of a mixture; scores are by the mixture's density."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaincinv
@@ -19,27 +17,25 @@ from distsvc.models.rules.rule import Rule, ScoreWords
 
 
 def density_tails(densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> np.ndarray:
-    """Return middles, tails and limits (3, k) from the log densities (m,) of rows of p numbers.
+    """Return `middles`, `tails` and `limits` (3, k) of a `ComponentRule` with p numbers.
 
-    `labels` (m,) are the rows' clusters. Small clusters get the medians of the other clusters'
-    values.
+    They are computed from the log densities (m,) of rows with `labels` (m,). For small clusters
+    they are the medians over the other clusters.
     """
     sizes = np.bincount(labels, minlength=k)
-    least = SHARES_OUTSIDE.min_size * len(labels) / max((sizes > 0).sum(), 1)
-    large = np.flatnonzero(sizes >= least)
+    large = sizes >= SHARES_OUTSIDE.min_size * len(labels) / max((sizes > 0).sum(), 1)
     found = np.zeros((3, k))
-    for c in large:
+    for c in np.flatnonzero(large):
         found[:, c] = _tail(np.sort(densities[labels == c]), max(p, 1))
-    few = np.setdiff1d(np.arange(k), large)
-    found[:, few] = np.median(found[:, large], axis=1)[:, None]
+    found[:, ~large] = np.median(found[:, large], axis=1)[:, None]
     return found
 
 
 def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
-    """Return median, length of the tail, and the limit in tails, of ascending densities (m,)."""
+    """Return median, tail length, and outlier limit in tails, of ascending log densities (m,)."""
     usual, outside = SHARES_OUTSIDE.tail, SHARES_OUTSIDE.outside
     share, inside = SHARES_OUTSIDE.first_tail, densities
-    for number in range(4):  # each round leaves out the outliers of the previous one
+    for number in range(4):  # each round skips the outliers of the previous round
         middle, low = np.median(inside), np.quantile(inside, share)
         unit = density_depth(usual, p) / density_depth(share, p)
         tail = max(float(middle - low) * unit, SHARES_OUTSIDE.min_unit)
@@ -51,9 +47,9 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def density_depth(share: float, p: int) -> float:
-    """Return the difference of two quantiles of the log density of p normal columns, in nats.
+    """Return the depth of a quantile of the log density of p normal columns below the median.
 
-    They are the median and the quantile below which this share of the rows lies.
+    A `share` of the rows lies below the quantile. The unit is nats.
     """
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
@@ -62,9 +58,7 @@ def density_depth(share: float, p: int) -> float:
 class OfMixture(Rule):
     """Base of rules by a mixture of normals and categories.
 
-    `weights` to `n_levels` are as in `NormalMixture`. `numbers` (p,) are the prepared columns of
-    numbers. A number is missing if it is NaN, or if its column in `absent` is not 0. `levels` (q,)
-    are the columns of categories, -1 where missing.
+    `weights` to `n_levels` are fields of `NormalMixture`, and the others of `MixtureLabeller`.
     """
 
     weights: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
@@ -99,8 +93,8 @@ class ComponentRule(OfMixture):
     """Rule that labels a row by its most probable component, and scores it by the density.
 
     `middles` (K,) are the medians of the log density in each cluster, and `tails` (K,) the lengths
-    of its lower tails in nats. A row is an outlier if its log density is more than `limits` (K,)
-    tails below the median.
+    of its lower tail, in nats. A row is an outlier if its log density is lower than the median by
+    more than `limits` (K,) tails.
     """
 
     form: ClassVar[str] = "components"
@@ -129,11 +123,10 @@ class ComponentRule(OfMixture):
         mixture: NormalMixture,
         places: tuple[np.ndarray, np.ndarray, np.ndarray],
         Z: np.ndarray,
-    ) -> ComponentRule:
-        """Return the rule of a mixture.
+    ) -> Self:
+        """Return the rule of a mixture, with `middles` to `limits` by prepared rows Z (m, d).
 
-        `places` are `numbers`, `absent` and `levels`. Typical scores are computed from prepared
-        rows Z (m, d).
+        `places` are `numbers`, `absent` and `levels`.
         """
         posterior, densities = MixtureLabeller.of_components(mixture, *places)(Z)
         labels = posterior.argmax(axis=1)
