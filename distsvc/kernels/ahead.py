@@ -1,11 +1,9 @@
 """Compiles the kernels of the default job in other processes while the job begins.
 
-Numba compiles one kernel at a time in a process, and a job needs most kernels one after the other.
-So on an empty cache a command starts processes that compile into the cache. A command that needs a
-kernel which is being compiled elsewhere compiles another one meanwhile.
+Numba compiles one kernel at a time in a process. So on an empty cache, a command starts processes
+that compile kernels into the cache. If the command needs a kernel that another process compiles, it
+compiles a different kernel while it waits.
 """
-
-from __future__ import annotations
 
 import gc
 import os
@@ -47,29 +45,25 @@ FORMS = {
     "scaling.add_block": "f8:2 f8:1 i8:3 f8:1 f8:1 i8:1 i8:1 f8:3 i8:3",
     "scaling.count_between": "f8:2 f8:2 i8:2",
 }
-"""Kernels of the default job, and the types of their arguments, in the order of compilation.
+"""Argument types of the default job's kernels, in the order of compilation.
 
-A type is a NumPy code, followed by the number of dimensions if it is an array. Kernels that take
-long come first. The job's own process compiles the first ones that it calls, so these come last.
+A type is a NumPy code; an array's has a colon and the number of dimensions. Kernels with a long
+compilation come first. Kernels that the job calls first come last: its own process compiles them.
 """
 
 MAX_PROCESSES = 2
-"""Maximum number of additional processes; more would take memory and gain little time."""
+"""Maximum number of additional processes; more would need memory and save little time."""
 
 
 def signature(form: str) -> tuple[Any, ...]:
     """Return numba's types for a value of `FORMS`."""
-
-    def type_of(word: str) -> Any:
-        code, _, dimensions = word.partition(":")
-        kind = getattr(types, code)
-        return types.Array(kind, int(dimensions), "C") if dimensions else kind
-
-    return tuple(type_of(word) for word in form.split())
+    words = [word.partition(":") for word in form.split()]
+    kinds = [(getattr(types, code), dimensions) for code, _, dimensions in words]
+    return tuple(types.Array(kind, int(n), "C") if n else kind for kind, n in kinds)
 
 
 def kernel_named(name: str) -> Any:
-    """Return the kernel with a name of `FORMS`."""
+    """Return the kernel for a key of `FORMS`."""
     module, _, function = name.partition(".")
     return getattr(import_module(f"distsvc.kernels.{module}"), function)
 
@@ -97,23 +91,18 @@ class Helpers:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """Start the processes, once; without them, this process compiles all kernels."""
+        """Start the processes if they do not run; errors are ignored."""
         command = [sys.executable, "-P", "-m", __name__]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        pipe, none = subprocess.PIPE, subprocess.DEVNULL
         with suppress(OSError):
             while len(self._processes) < self._n:
                 self._processes.append(
-                    subprocess.Popen(
-                        command,
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL,
-                        env=environment,
-                    )
+                    subprocess.Popen(command, stdin=pipe, stdout=none, stderr=none, env=environment)
                 )
 
     def stop(self) -> None:
-        """End the processes."""
+        """End the processes, and start no others."""
         self._n = 0
         for process in self._processes:
             process.kill()
@@ -124,8 +113,8 @@ class Helpers:
 def compiling_ahead() -> Iterator[None]:
     """Compile kernels in other processes during the block, if they are not in the cache.
 
-    The processes start at once if the cache is empty, otherwise with the first kernel that is
-    missing. They end with the block. Without a second core, none is started.
+    The processes start at once if the cache is empty, otherwise with the first missing kernel. They
+    end with the block. Without a second core, no process is started.
     """
     folder, n = jit.cache_folder(), min(_cores() - 1, MAX_PROCESSES)
     if n < 1 or folder is None or not os.access(folder, os.W_OK) or numba.config.DISABLE_JIT:
@@ -148,13 +137,12 @@ def _cores() -> int:
 
 
 def _end_with_parent() -> None:
-    """End this process when its standard input is closed."""
-    os.read(0, 1)
+    os.read(0, 1)  # returns when the parent ends and its end of the pipe is closed
     os._exit(0)
 
 
 def main() -> None:
-    """Compile kernels until none is left, or the process that started this one ends."""
+    """Compile kernels until none is left or the parent process ends."""
     gc.set_threshold(200_000)  # types and code live until the end
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while compile_one():

@@ -38,7 +38,7 @@ def _squared_distance(a, b, limit):
 def _nearest(x, head, references, sibling):
     """Return the slot whose reference is nearest to x, and the squared distance.
 
-    The slots are the list that starts at slot `head`; the result is -1 if it is empty.
+    The list from slot `head` to its end is searched. If it is empty, the slot is -1.
     """
     best, nearest = np.inf, -1
     j = head
@@ -79,7 +79,7 @@ def insert_rows(
     row becomes a new child. Otherwise it joins the nearest child, if that child's sum of squares
     stays within the threshold. If it does not, the row descends to this child's children.
 
-    Return the number of the first row that was not inserted, since no slot was free, or n.
+    Return n, or the number of the first row for which no slot was free.
     """
     n, d = X.shape
     for i in range(first, n):
@@ -119,6 +119,7 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
     merged child become children of the parent, and are tested next.
     """
     root = sibling.shape[0]
+    # Insert the root's children again.
     j, child[root] = child[root], -1
     while j >= 0:
         following = sibling[j]
@@ -129,6 +130,7 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
         sibling[j] = child[parent]
         child[parent] = j
         j = following
+    # Merge children into parents; `waiting` is a stack of slots whose children are not yet tested.
     waiting = np.empty(root, np.int64)
     n_waiting = 0
     j = child[root]
@@ -145,7 +147,7 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
             growth = _growth(weights[i], means[i], weights[j], means[j])
             if sums[i] + sums[j] + growth <= threshold:
                 last = child[j]
-                if last >= 0:
+                if last >= 0:  # put the list of j's children in front of the rest of i's list
                     while sibling[last] >= 0:
                         last = sibling[last]
                     sibling[last] = following
@@ -161,9 +163,9 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
 
 @inlined
 def _learn_row(x, mean, leading, count, amnesia):
-    """Update a leaf's mean and direction `leading` (d,) by its `count`-th row x (d,).
+    """Update a leaf's mean (d,) and direction `leading` (d,) by its `count`-th row x (d,).
 
-    Return the projection of x on the direction. `stream_rows` has the formula.
+    Return the projection of x - mean on the direction. `stream_rows` has the formula.
     """
     d = x.shape[0]
     inner, squared = 0.0, 0.0
@@ -195,12 +197,12 @@ def stream_rows(
     A row x descends the tree to a leaf. In an inner node i it goes to children[i, 0] if
     directions[i].x is at most thresholds[i], else to children[i, 1]. The children of a leaf are -1.
     The leaf's mean, count and direction are updated. The direction is a row u of `leading`, whose
-    norm is the eigenvalue. CCIPCA updates it:
+    norm is the eigenvalue. The update is that of CCIPCA:
 
         u <- (1 - r) u + r (x - mean) ((x - mean) . u) / |u|,    r = min((1 + amnesia) / count, 1/2)
 
     The row's projection is appended to the leaf's window, which has filled[i] values. Return the
-    number of the first row not used, and the leaf with a full window, or -1.
+    number of the first row that was not used, and the leaf whose window is full, or -1.
 
     Arrays of nodes are directions (m, d) and windows (m, w) float32, means and leading (m, d) and
     thresholds (m,) float64, children (m, 2), counts and filled (m,) int64.

@@ -3,10 +3,10 @@
 Points climb to equilibria (Pham, Le and Dang 2017, section 4), from rows or from the centres of
 balls that cover the table (Jung, Lee and Lee 2010). Segments are sampled for their lowest f.
 
-The complete graph (Ben-Hur et al. 2001) has an edge for every segment inside. Its components are
-found without testing all pairs. Vertices are in the leaves of a tree of boxes. Pairs already joined
-are skipped. All pairs of two boxes are skipped at once if they are joined, or if a bound on f over
-the box of the segments' points shows that every segment leaves the level set. The result is exact.
+The complete graph (Ben-Hur et al. 2001) has an edge for every segment inside the level set. Its
+components are found without testing all pairs. The vertices are in the leaves of a tree of boxes.
+All pairs of two boxes are skipped if their vertices are already joined, or if a bound on f shows
+that every segment between the boxes leaves the level set. The result is exact.
 """
 
 import numpy as np
@@ -17,21 +17,18 @@ from distsvc.kernels.level_tree import root_of
 from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, squared_distances
 
 STACK_SIZE = 1024
-"""Maximum number of pairs of boxes on the stack.
-
-At each of at most 64 levels, a pair is replaced by up to three.
-"""
+"""Maximum number of pairs of boxes on the stack; each of at most 64 levels adds two or fewer."""
 
 
 @kernel
 def climb(X, S, a, gamma, tolerance, max_iter):
-    """Iterate x <- P(x) = sum a_j K_j s_j / sum a_j K_j from every row of X until it stops moving.
+    """Iterate x <- sum_j a_j K_j s_j / sum_j a_j K_j, K_j = K(s_j, x), from every row of X.
 
-    X (n, d) float32, S (d, B) float32, a (B,) float32, all positive. Returns the end points (n, d)
+    X (n, d), S (d, B) and the positive weights a (B,) are float32. Returns the end points (n, d)
     float32. A trajectory ends when a step is at most `tolerance` / sqrt(2 gamma) long, or after
     `max_iter` steps. The map is mean shift, an EM algorithm: f never falls along a trajectory.
-    Exponents are shifted by the nearest vector's, so that a start far from all vectors moves to the
-    nearest one instead of to 0 / 0.
+    Exponents are shifted by that of the nearest vector. So a point far from all vectors moves to
+    the nearest vector, instead of to 0 / 0.
     """
     n, d = X.shape
     b = S.shape[1]
@@ -44,12 +41,13 @@ def climb(X, S, a, gamma, tolerance, max_iter):
         x = ends[i]
         for _step in range(max_iter):
             squared_distances(S, b, x, values)
+            # The bits of floats that are not negative have the order of the floats.
             shift = np.int32(lowest(bits)).view(np.float32)
             for j in range(b):
                 values[j] = a[j] * exp2(scale * (values[j] - shift))
             mass = total(values)
             length = np.float32(0.0)
-            for k in range(d):
+            for k in range(d):  # the step is a mean of differences, to lose fewer digits
                 centre = x[k]
                 for j in range(b):
                     pulls[j] = S[k, j] - centre
@@ -63,7 +61,7 @@ def climb(X, S, a, gamma, tolerance, max_iter):
 
 @kernel
 def ball_centres(X, radius):
-    """Return the indices (m,) int64 of the rows of X (n, d) float32 that are centres, ascending.
+    """Return the ascending indices (m,) int64 of the rows of X (n, d) float32 that are centres.
 
     A row is a centre unless an earlier centre is nearer than `radius` (float64).
     """
@@ -89,8 +87,7 @@ def merge_neighbours(P, arrived, radius):
 
     Points are visited in their order. Neighbours are points nearer than `radius` (float64). A point
     with `arrived` (m,) bool absorbs its neighbours. Any other point merges into its nearest arrived
-    neighbour. If no neighbour has arrived, the point absorbs its neighbours. Points that have
-    merged are ignored.
+    neighbour, or absorbs its neighbours if none has arrived. Points that have merged are ignored.
     """
     m = P.shape[0]
     enough = np.float32(radius * radius)
@@ -125,9 +122,9 @@ def merge_neighbours(P, arrived, radius):
 
 @inlined
 def sample_place(s, samples):
-    """Return the place in (0, 1) of a segment's sample s; places go from the middle outwards.
+    """Return the place in (0, 1) of sample s on a segment; samples go from the middle outwards.
 
-    A segment between two clusters leaves them in the middle, so that the search ends early.
+    A segment between two clusters is outside them near its middle, so the search ends early.
     """
     place = (samples + 1) // 2 + (s + 1) // 2 * (1 if s % 2 == 1 else -1)
     return np.float32(place / (samples + 1))
@@ -137,9 +134,9 @@ def sample_place(s, samples):
 def lowest_on_segments(E, pairs, S, a, gamma, samples, enough):
     """Return the lowest sampled value of sum_j a_j K(s_j, .) on the segment of every pair.
 
-    E (M, d) float32, pairs (n, 2) int64, S (d, B) float32, a (B,) float32 -> (n,) float32. The
-    `samples` points are equally spaced, without the end points. The search of a segment ends at the
-    first value below `enough`, which is then returned.
+    Segments join rows of E (M, d) float32; pairs (n, 2) int64 are row numbers. S (d, B), a (B,) and
+    the result (n,) are float32. The `samples` points are equally spaced, without the end points.
+    The search of a segment ends at the first value below `enough`, which is then returned.
     """
     d = E.shape[1]
     b = S.shape[1]
@@ -165,7 +162,7 @@ def lowest_on_segments(E, pairs, S, a, gamma, samples, enough):
 
 @inlined
 def _distances(V, first, last, S, out):
-    """Set out[i, j] = ||V[first + i] - S[:, j]||^2, float64, of the vertices of a leaf."""
+    """Set out[i, j] = ||V[first + i] - S[:, j]||^2 in float64, for i < last - first."""
     d, b = S.shape
     for i in range(last - first):
         for j in range(b):
@@ -181,8 +178,8 @@ def _distances(V, first, last, S, out):
 def _inside(from_p, from_q, apart, a, scale, samples, level, values):
     """Return True if sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment.
 
-    from_p, from_q (B,) float64 are the squared distances of the ends from the vectors, `apart` the
-    squared distance between the ends. A point x = (1 - t) p + t q has
+    from_p and from_q (B,) float64 are the squared distances of the ends from the vectors. `apart`
+    is the squared distance between the ends. A point x = (1 - t) p + t q has
     ||x - s||^2 = (1 - t) ||p - s||^2 + t ||q - s||^2 - t (1 - t) ||p - q||^2,
     so the cost does not depend on the number of features.
     """
@@ -200,9 +197,9 @@ def _inside(from_p, from_q, apart, a, scale, samples, level, values):
 
 @inlined
 def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, forest, n_edges, values):
-    """Join the components of two vertices if they differ and the segment is inside.
+    """Join the components of vertices p and q if they differ and the segment is inside.
 
-    Returns the new number of edges of the forest.
+    Returns the number of edges of the forest.
     """
     root, other = root_of(parent, p), root_of(parent, q)
     if root == other:
@@ -225,8 +222,8 @@ def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, fores
 def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, values):
     """Return True if a bound shows that no segment from box u to box v is inside.
 
-    The samples at one place of all these segments lie in a box between u and v. The bound there is
-    the sum of the kernels at its points nearest to each vector.
+    For each of the `samples`, its points on all these segments lie in a box between u and v. The
+    bound is the weighted kernel sum by the distances of the vectors from this box.
     """
     d, b = S.shape
     one, zero = np.float32(1.0), np.float32(0.0)
@@ -256,9 +253,9 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
 
 @inlined
 def _is_whole(u, whole, first, last, child, parent):
-    """Return True if all vertices of box u are known to be in one component, and record it.
+    """Return True, and set whole[u], if all vertices of box u are known to be in one component.
 
-    For an inner box it follows from its two halves.
+    An inner box is tested by its two halves.
     """
     if whole[u]:
         return True
@@ -277,16 +274,15 @@ def _is_whole(u, whole, first, last, child, parent):
 
 @kernel
 def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples, level):
-    """Return edges (p, 2) int64 of a forest with the components of all connected pairs.
+    """Return the edges (p, 2) int64 of a spanning forest of the complete graph.
 
-    Two vertices are connected when sum_j a_j K(s_j, .) is at least `level` at the `samples` equally
+    The graph joins two vertices if sum_j a_j K(s_j, .) is at least `level` at the `samples` equally
     spaced inner points of the segment between them.
 
     V (n, d) float32 are the vertices. near (m, 2) int64 are pairs that are tested first. Box 0 is
     the root of the tree of boxes. Box u has the vertices from first[u] to last[u] (int64) and spans
-    low[u] .. high[u] (c, d) float32. Its halves are the later boxes child[u] (int64) and child[u] +
-    1; child[u] is -1 in a leaf. S (d, B) and a (B,) float32, gamma float64, samples int, level
-    float32. Memory is proportional to V.
+    low[u] to high[u] (c, d) float32. Its halves are the later boxes child[u] (int64) and child[u] +
+    1; child[u] is -1 in a leaf. S (d, B), a (B,) and level are float32, gamma is float64.
     """
     n = V.shape[0]
     scale = -np.float32(gamma) * LOG2_E
@@ -327,6 +323,7 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
             _distances(V, first[u], last[u], S, from_u)
             _distances(V, first[v], last[v], S, from_v)
             for p in range(first[u], last[u]):
+                # The pairs of a box with itself are tested once.
                 for q in range(max(first[v], p + 1) if u == v else first[v], last[v]):
                     n_edges = _join(
                         p, q, from_u[p - first[u]], from_v[q - first[v]], V, a, scale, samples,

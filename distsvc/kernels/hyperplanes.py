@@ -2,9 +2,9 @@
 
 Nodes are numbered from 0 by level; node j has the children 2 j + 1 and 2 j + 2. Its hyperplane is
 {x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. Arrays with one number
-for each feature are float32. Numbers that one row changes only a little (b, variances) are float64.
-A float32 mean stops moving after some 10^7 visits, when a row moves it by less than half a unit in
-its last place. Its sampling error is then a thousand times larger.
+for each feature are float32; b and variances, which a row changes only a little, are float64. A
+float32 mean stops moving after some 10^7 visits, when a row moves it by less than half a unit in
+the last place. The mean's sampling error is then a thousand times larger than this unit.
 """
 
 import math
@@ -18,7 +18,7 @@ MIN_SQUARED_BANDWIDTH = 1e-30
 """Minimum squared bandwidth of a density estimate; below it, projections have no variance."""
 
 ROWS_TOGETHER = 256
-"""Number of rows that descend a tree together; with the tree, they fit a first-level cache."""
+"""Number of rows that descend a tree together; rows and tree fit into a first-level cache."""
 
 
 @inlined
@@ -42,7 +42,7 @@ def _decay(t):
 
 @kernel
 def bandwidth_decays(out):
-    """Set out (m,) float64 to the `decays` of `learn`: out[t] for the t-th row of a node."""
+    """Set out (m,) float64 to the `decays` of `learn`, by number of the node's row."""
     for t in range(out.shape[0]):
         out[t] = _decay(t)
 
@@ -51,12 +51,12 @@ def bandwidth_decays(out):
 def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_visits, clip, decays):
     """Update the nodes on each row's path from the root, row by row (Hofmeyr, 2021, Algorithm 1).
 
-    X (n, d) float32; means, V (nodes, d) float32; b, variances (of the projections) (nodes,)
-    float64; visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in the
-    bottom level, whose nodes have a mean and visits but no hyperplane.
+    X (n, d), means and V (nodes, d) are float32. b and variances (nodes,), of the projections, are
+    float64, and visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in
+    the bottom level, whose nodes have a mean and visits but no hyperplane.
 
-    Let t be the node's visits including this row, at most `most_visits`. Mean and variance come
-    first; they start as if the node had seen one row with the mean 0 and the projection 0. Then
+    Let t be the node's visits including this row, at most `most_visits`. Mean and variance are
+    updated first, and start as if the node had already seen a row of zeros. Then
 
         p = v.(x - mean),    h = bandwidth sigma (t + 1)^-0.2 with sigma = sqrt(variance),
         g = (b - p) / h^3 exp(-(b - p)^2 / 2 h^2),
@@ -66,11 +66,11 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
     b is clipped at `clip` alpha sigma. The row goes to the first child if its new p is below the
     new b. While the projections have no variance, v becomes the direction of x - mean.
 
-    ||v - c x||^2 = 1 - 2 c p + c^2 ||x||^2 and (v - c x).x = p - c ||x||^2, so one pass over the
-    features computes all of this and a second one writes.
+    With ||v - c x||^2 = 1 - 2 c p + c^2 ||x||^2 and (v - c x).x = p - c ||x||^2, one pass over the
+    features computes the update, and a second pass writes it.
 
-    decays (m,) float64 are from `bandwidth_decays`, a table because a power takes as long as all
-    other work of a node for a row. Beyond the table the power is computed.
+    decays (m,) float64 are the table of `bandwidth_decays`. A power takes as long as all other work
+    of a node for a row, so it is computed only for rows beyond the table.
     """
     d = X.shape[1]
     bottom = visits.shape[0] // 2
@@ -133,12 +133,11 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
 
 @kernel
 def route(X, V, thresholds, spreads, children):
-    """Return the last node of every row's path down a tree, and its margin.
+    """Return the last node (n,) int32 of each row's path down a tree, and the margins (n,) float32.
 
-    X (n, d), V (nodes, d) float32; a row goes to children[j, 0] if V[j].x < thresholds[j], else to
-    children[j, 1]; children (nodes, 2) int32, negative at the end of a path. Returns the nodes (n,)
-    int32 and margins (n,) float32: the least |V[j].x - thresholds[j]| / spreads[j] on the path,
-    infinity without a hyperplane.
+    X (n, d) and V (nodes, d) are float32. A row x goes to children[j, 0] if V[j].x < thresholds[j],
+    else to children[j, 1]. children (nodes, 2) int32 are negative at the end of a path. The margin
+    is the least |V[j].x - thresholds[j]| / spreads[j] on the path, or infinity without hyperplanes.
 
     Rows of a block descend together, level by level, so that memory accesses of several rows
     overlap. Nodes are unsigned, which saves a check for negative indices.
@@ -162,10 +161,10 @@ def route(X, V, thresholds, spreads, children):
 
 @kernel
 def add_rows(X, ends, counts, sums, squares):
-    """Add the rows of X (n, d) float32 to the counts, sums and squares of their nodes.
+    """Add the rows x of X (n, d) float32 to the counts, sums and sums of ||x||^2 of their nodes.
 
-    ends (n,) int32 are the nodes; counts (nodes,), sums (nodes, d) and squares (nodes,), of
-    ||x||^2, are float64.
+    ends (n,) int32 are the rows' nodes. counts (nodes,), sums (nodes, d) and squares (nodes,) are
+    float64.
     """
     for i in range(X.shape[0]):
         x = X[i]
@@ -184,8 +183,8 @@ def path_shares(X, V, thresholds, widths, children, labels, shares):
     The root's share is 1. A node's first child gets 1 / (1 + exp((V.x - threshold) / width)) of the
     node's share, and the second child the rest. Leaves add their shares to their clusters.
 
-    Rows X (n, d) and normals V (m, d) are float32; thresholds and widths (m,) float64. Children (m,
-    2) int32 are later nodes, negative in leaves; labels (m,) int32 are the leaves' clusters.
+    Rows X (n, d) and normals V (m, d) are float32, thresholds and widths (m,) float64. children (m,
+    2) int32 are later nodes, negative in leaves. labels (m,) int32 are the clusters of the leaves.
     """
     nodes = V.shape[0]
     arrived = np.empty(nodes)

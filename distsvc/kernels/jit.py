@@ -1,24 +1,19 @@
 """The decorators of all kernels, and the cache of compiled code.
 
-* ``nogil``: a kernel never stops the other threads of its worker. There is no ``parallel``:
+* ``nogil``: a kernel never blocks the other threads of its worker. There is no ``parallel``:
   parallelism comes from partitions.
 * There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
   processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
-* Numba's wrappers are left out where unused, because they take time and memory to compile: the
-  wrapper for C callbacks of all kernels, and the wrapper for Python of inlined functions. Inlined
-  functions have no machine code of their own either, and are optimised with their kernels.
-* Nothing compiles at import. Every kernel is called with one set of types only, so it is compiled
-  once, into a cache on the local disk. Numba writes a cache file under a temporary name and renames
-  it. A process locks a file while it compiles a kernel, and others wait for the cache file. Without
-  a trusted folder, each process compiles.
-* The cache is keyed by a digest of the kernels' sources and numba's version, not by their path.
-  Environments and checkouts with equal digests share it.
+* Numba's wrappers for callers in C and Python are left out where unused, because they take time and
+  memory to compile. Inlined functions have no machine code of their own either.
+* Every kernel is called with one set of types only. It is compiled on its first call, once, into a
+  cache on the local disk. A process locks a file while it compiles a kernel, and others wait for
+  the cache file. Without a trusted folder, each process compiles.
+* The cache is keyed by a digest of the kernels' sources and numba's version, so that environments
+  and checkouts with equal digests share it.
 * A cache file ends with a checksum. If it is damaged, the kernel is compiled again. If it can't be
-  written, for example because the disk is full, the compiled kernel stays in memory. The run goes
-  on in both cases.
+  written, the compiled kernel stays in memory.
 """
-
-from __future__ import annotations
 
 import hashlib
 import logging
@@ -52,19 +47,19 @@ from numba.core.runtime import rtsys
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of compiled code, created if needed, or None if there is no trusted one.
+    """Return the folder of compiled code, created if needed, or None if it is not trusted.
 
-    ``NUMBA_CACHE_DIR`` has precedence; it may be read-only, as in the image of a container. The
-    default is below the system's folder for temporary files, which is on a local disk; a home
-    folder may not be. Cached code is executed, so a folder is refused if other users may write to
-    it, or if it belongs to another user (except root, if given).
+    ``NUMBA_CACHE_DIR`` has precedence, and may be read-only, as in a container. The default is
+    below the system's temporary folder, since a home folder may not be on a local disk. Cached code
+    is executed, so a folder is refused if other users own it or may write to it. Only a folder in
+    ``NUMBA_CACHE_DIR`` may belong to root.
     """
     folder, refused = _folder()
     return None if refused else folder
 
 
 def _folder() -> tuple[Path, str]:
-    """Return the folder of compiled code, and the reason why it is refused, or ""."""
+    """Return the folder of compiled code, and why it is refused ("" if it is not)."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     folder = Path(given) if given else Path(tempfile.gettempdir()) / f"distsvc-kernels-{user}"
@@ -110,10 +105,9 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 class _NoFolder(NullCache):
-    """The cache of a kernel without a trusted folder: it warns, once."""
+    """The cache of a kernel without a trusted folder, which only warns."""
 
     def load_overload(self, sig: object, target_context: object) -> None:
-        """Return None."""
         _warn_not_kept(_folder()[1], os.getpid())
 
 
@@ -121,42 +115,6 @@ class _NoFolder(NullCache):
 def _warn_not_kept(because: str, process: int = 0) -> None:
     """Log, once in a process, why kernels are not cached."""
     _LOG.warning("compiled code is not kept", extra={"fields": {"because": because}})
-
-
-class _Claim:
-    """A lock on the compilation of one kernel, across processes.
-
-    The lock ends with the process. If the file system has no locks, kernels may compile twice.
-    """
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._file: int | None = None
-
-    def take(self) -> bool:
-        """Return False if another process has the lock."""
-        if fcntl is None or self._file is not None:
-            return True
-        with suppress(OSError):
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return False
-            except OSError:
-                os.close(file)
-            else:
-                self._file = file
-        return True
-
-    def release(self) -> None:
-        """Remove the lock, if it was taken."""
-        if self._file is not None:
-            # A process that waits for the lock then finds the code in the cache.
-            self._path.unlink(missing_ok=True)
-            os.close(self._file)
-            self._file = None
 
 
 MAX_WAIT_SECONDS = 60.0
@@ -172,9 +130,10 @@ _help: Callable[[], bool] | None = None
 def set_helpers(
     on_miss: Callable[[], object] | None = None, compile_other: Callable[[], bool] | None = None
 ) -> None:
-    """Set functions to call if a kernel is not in the cache, and while another process compiles it.
+    """Set a callback for a kernel that is not in the cache, and another for waiting.
 
-    `compile_other` returns False if there is nothing left to compile.
+    `compile_other` is called while another process compiles a kernel. It returns False if there is
+    nothing left to compile.
     """
     global _on_miss, _help
     _on_miss, _help = on_miss, compile_other
@@ -203,7 +162,7 @@ def try_compile(compiled: Any, types: tuple[Any, ...]) -> bool:
 
 
 class _Checked(IndexDataCacheFile):
-    """Cache files of a compiled kernel; the file of the code ends with its SHA-256."""
+    """Cache files of a compiled kernel: an index, and the code followed by its SHA-256."""
 
     def _save_data(self, name: str, data: object) -> None:
         content = self._dump(data)
@@ -215,20 +174,15 @@ class _Checked(IndexDataCacheFile):
         content = path.read_bytes()
         if hashlib.sha256(content[:-32]).digest() != content[-32:]:
             raise ValueError(f"{path} is damaged")
-        return super()._load_data(name)  # the pickle ends before the checksum
-
-    def remove(self) -> None:
-        """Remove the compiled code from the cache."""
-        Path(self._index_path).unlink(missing_ok=True)
-
-    def exists(self) -> bool:
-        """Return True if compiled code is cached, usable or not."""
-        return os.path.exists(self._index_path)
+        return super()._load_data(name)  # unpickling ignores the checksum at the end
 
 
 @cache
 def _sources_digest(folder: Path) -> str:
-    """Return a digest of numba and the modules in a folder; kernels contain code of several."""
+    """Return a digest of numba's version and all modules in a folder.
+
+    A kernel contains inlined functions of several modules.
+    """
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(folder.glob("*.py")):
         digest.update(path.read_bytes())
@@ -236,7 +190,7 @@ def _sources_digest(folder: Path) -> str:
 
 
 class _BySources(UserProvidedCacheLocator):
-    """Locator of a cache named by the sources' digest and shared by equal kernels."""
+    """Locator of a cache folder that is named by the digest of the kernels' sources."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
@@ -256,28 +210,45 @@ class _InFolder(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function; its errors cost time but stop nothing."""
+    """Numba's cache of a function, whose errors are only logged."""
 
     _impl_class = _InFolder
     _began: float | None = None  # time of the miss, minus `_compile_seconds` so far
+    _lock: int | None = None  # file descriptor of the lock, while this process has it
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
+        base = self._impl.filename_base
         stamp = self._impl.locator.get_source_stamp()
-        self._cache_file = _Checked(self._cache_path, self._impl.filename_base, stamp)
-        self._claim = _Claim(Path(self._cache_path, f"{self._impl.filename_base}.lock"))
+        self._cache_file = _Checked(self._cache_path, base, stamp)
+        self._index_path = Path(self._cache_file._index_path)
+        self._lock_path = Path(self._cache_path, f"{base}.lock")
 
     def is_missing(self) -> bool:
-        """Return True if no file of compiled code is cached."""
-        return not self._cache_file.exists()
+        """Return True if no compiled code is cached."""
+        return not self._index_path.exists()
 
     def try_claim(self) -> bool:
-        """Return False if another process compiles this kernel; call `end` later if it is True."""
+        """Lock the compilation of this kernel; return False if another process has the lock.
+
+        The lock ends with `end` or with the process. If the file system has no locks, kernels may
+        be compiled twice.
+        """
         self._impl.locator.ensure_cache_path()
-        return self._claim.take()
+        if fcntl is None or self._lock is not None:
+            return True
+        with suppress(OSError):
+            file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._lock = file
+            except OSError as error:
+                os.close(file)
+                return not isinstance(error, BlockingIOError)
+        return True
 
     def load_overload(self, sig: object, target_context: object) -> object:
-        """Return the cached code; None if there is none or it is unusable."""
+        """Return the cached code, or None if there is no usable code."""
         try:
             # Numba's own method also registers all functions that it can compile, which is slow.
             rtsys.initialize(target_context)
@@ -296,13 +267,12 @@ class _Cache(FunctionCache):
         else:
             return found
         try:
-            self._cache_file.remove()
+            self._index_path.unlink(missing_ok=True)
         except OSError:
             self.disable()
         return None
 
     def save_overload(self, sig: object, data: Any) -> None:
-        """Store compiled code, if possible, then call `end`."""
         _free_link_copies(data.library)
         try:
             super().save_overload(sig, data)
@@ -324,23 +294,25 @@ class _Cache(FunctionCache):
                 time.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """Release the claim; add the time since the miss, other kernels included."""
+        """Remove the lock, and add the time since the miss to `_compile_seconds`."""
         global _compile_seconds
-        self._claim.release()
+        if self._lock is not None:
+            # A process that waits for the lock then finds the code in the cache.
+            self._lock_path.unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
         if self._began is not None:
             _compile_seconds = time.perf_counter() - self._began
             self._began = None
 
     def _warn(self, what: str, error: Exception) -> None:
-        fields = {
-            "kernel": self._py_func.__qualname__,
-            "because": f"{type(error).__name__}: {error}",
-        }
+        because = f"{type(error).__name__}: {error}"
+        fields = {"kernel": self._py_func.__qualname__, "because": because}
         _LOG.warning(what, extra={"fields": fields})
 
 
 def _free_link_copies(library: Any) -> None:
-    """Free numba's copies of inlined functions, which numba makes again if needed."""
+    """Free the copies of inlined functions that numba keeps in memory for linking."""
     for part in library._linking_libraries:
         part._shared_module = None
         _free_link_copies(part)
@@ -350,31 +322,28 @@ _compile_seconds = 0.0
 
 
 def compile_seconds() -> float:
-    """Return the time, in seconds, that this process has spent compiling kernels."""
+    """Return the seconds that this process has spent compiling kernels."""
     return _compile_seconds
 
 
 @cache
 def _log_once(event: str, process: int) -> None:
-    """Log an event the first time it happens in a process, which may be a fork of another."""
+    """Log an event once in each `process`: a forked process inherits the cache of its parent."""
     _LOG.info(event, extra={"fields": {}})
 
 
 class _Part(JITCodeLibrary):
-    """The code of an inlined function, which kernels link, without machine code."""
+    """The code of an inlined function, which is optimised and translated with its kernels."""
 
     def _optimize_final_module(self) -> None:
-        """Leave this to the kernels."""
+        pass
 
     def _finalize_final_module(self) -> None:
-        """Only mark the code as complete; numba's own method makes machine code."""
         self._finalize_dynamic_globals()
-        self._finalized = True
+        self._finalized = True  # numba's own method makes machine code
 
 
 class _PartCompiler(Compiler):
-    """The compiler of an inlined function."""
-
     def _compile_bytecode(self) -> Any:
         state = self.state
         state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
@@ -384,18 +353,18 @@ class _PartCompiler(Compiler):
 
 
 class _Inlined(CPUDispatcher):
-    """An inlined function, compiled for kernels only; called from Python, it runs as Python."""
+    """An inlined function, which runs as plain Python if it is not called from a kernel."""
 
     def __call__(self, *arguments: Any) -> Any:
         return self.py_func(*arguments)
 
     def add_overload(self, cres: Any) -> None:
-        """Note compiled code; numba's own method also makes it callable from Python."""
+        # Numba's own method also makes the code callable from Python.
         self.overloads[tuple(cres.signature.args)] = cres
 
 
 def inlined(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a small piece of a kernel into the kernels that call it."""
+    """Compile a function into the kernels that call it."""
     if numba.config.DISABLE_JIT:
         return function
     options |= {"nopython": True, "nogil": True}
@@ -404,8 +373,8 @@ def inlined(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
-    """As `inlined`, but divisions by zero give infinity or NaN instead of an exception.
+    """As `inlined`, but a division by zero gives infinity or NaN instead of an exception.
 
-    The check is a branch, which prevents the vectorisation of a loop.
+    The check for zero is a branch, which would prevent the vectorisation of a loop.
     """
     return inlined(function, error_model="numpy")

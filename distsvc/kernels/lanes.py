@@ -2,9 +2,9 @@
 
 A compiler that may reorder a sum uses as many partial sums as fit into vector registers, and fuses
 multiplications and additions if the processor can. The last bits then depend on the processor. Here
-both are explicit. Element j is added to partial sum j % 32 for any register width, and the halves
-of the partial sums are added until one is left. The elements after the last multiple of 32 use 8
-partial sums, then one.
+both are explicit. Element j is added to partial sum j % 32, whatever the register width. Then the
+halves of the partial sums are added until one number is left. The elements after the last multiple
+of 32 use 8 partial sums, and the last few elements use one.
 
 Processors without fused multiply-add compute `fma` in software, slowly, with the same result.
 Without compilation, results are equal up to rounding.
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 Scalar = TypeVar("Scalar", float, np.float32)
 
 LANES = 32, 8, 1
-"""Numbers of partial sums; elements that do not fill a vector use the next smaller one."""
+"""Numbers of partial sums, used in turn: for multiples of 32 elements, then of 8, then the rest."""
 
 ROWS_AT_ONCE = 32
 """Number of a table's rows that are computed together, each in one lane of a vector register."""
 
 HALF_BFLOAT16_UNIT = 1 << 15
-"""Half of a bfloat16's last bit, added to the bits of a float32 before they are truncated."""
+"""Half of a bfloat16's last bit; added to the bits of a float32, it makes truncation round."""
 
 POINTS_AT_ONCE = 4
 """Number of points, a power of 2, whose distances to `ROWS_AT_ONCE` rows are computed together."""
@@ -61,7 +61,7 @@ def _projection_factors(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.V
 def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intrinsic]:
     """Return a typing function of numba for sums over arrays (n,) of equal length.
 
-    `terms` returns two vectors for every sum, whose product is added to its partial sums.
+    `terms` returns a pair of vectors for each sum; their product is added to its partial sums.
     """
 
     def typed(*arrays: types.Array) -> Intrinsic:
@@ -121,7 +121,6 @@ def _read(
 
 
 def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """Return a b + c of vectors."""
     kind = "f32" if isinstance(a.type.element, ir.FloatType) else "f64"
     signature = ir.FunctionType(a.type, [a.type] * 3)
     name = f"llvm.fma.v{a.type.count}{kind}"
@@ -142,7 +141,7 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
 
 
 class _RowCode:
-    """Builder of vector code for a call; rows of its arrays have `ROWS_AT_ONCE` elements."""
+    """Builder of the vector code of a call whose arrays have rows of `ROWS_AT_ONCE` elements."""
 
     def __init__(
         self,
@@ -167,7 +166,6 @@ class _RowCode:
         return self.builder.load(at, align=1, typ=_vector(element))
 
     def write(self, array: Any, place: ir.Value, row: ir.Value) -> None:
-        """Set a row of an array."""
         self.builder.store(row, self._address(array, place, row.type.element), align=1)
 
     def variable(self, element: ir.Type, value: float) -> ir.Value:
@@ -201,7 +199,7 @@ def _constant(element: ir.Type, value: float) -> ir.Constant:
 
 
 def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
-    """Return a typing function of numba for calls that `code` compiles; they return nothing."""
+    """Return a typing function of numba for a function without result, compiled by `code`."""
 
     def typed(*kinds: types.Type) -> Intrinsic:
         own = [k if isinstance(k, types.Array) or k == types.int32 else types.intp for k in kinds]
@@ -351,12 +349,12 @@ def _sum_below(of: _RowCode) -> None:
 def column_squares(
     rows: np.ndarray, points: np.ndarray, out: np.ndarray, lowest: np.ndarray, highest: np.ndarray
 ) -> None:
-    """Set out (m, ROWS_AT_ONCE) to the squared distances of points (m, d) to columns of rows.
+    """Set out (m, ROWS_AT_ONCE) to squared distances between points (m, d) and columns of rows.
 
     rows (d, ROWS_AT_ONCE) and points are contiguous float32. Squares are added in the order of the
-    features, each with one rounding. A sum is rounded to the upper 16 bits of a float32, a
-    bfloat16, which are stored as int16: as integers they have the same order. lowest and highest
-    (ROWS_AT_ONCE,) int32 are set to the extremes of each column.
+    features, each with one rounding. A sum is rounded to bfloat16, the upper 16 bits of a float32.
+    These bits are stored as int16, which have the same order. lowest and highest (ROWS_AT_ONCE,)
+    int32 are set to the extremes of each column.
     """
     squares = np.zeros(out.shape, np.float32)
     with np.errstate(over="ignore"):
@@ -368,9 +366,9 @@ def column_squares(
 
 
 def count_up_to(values: np.ndarray, limits: np.ndarray, counts: np.ndarray) -> None:
-    """Set counts (ROWS_AT_ONCE,) to the number of elements of each column up to its limit.
+    """Set counts (ROWS_AT_ONCE,) to the number of each column's elements that are <= its limit.
 
-    values (m, ROWS_AT_ONCE) are int16, m < 2^15; limits, in int16's range, and counts are int32.
+    values (m, ROWS_AT_ONCE) are int16, m < 2^15. Limits and counts are int32; limits fit int16.
     """
     counts[:] = (values <= limits).sum(axis=0)
 
@@ -387,8 +385,8 @@ def sum_below(
     """Set sums (ROWS_AT_ONCE,) float32 to the sum of each column's elements below its limit.
 
     counts (ROWS_AT_ONCE,) int32 are set to the number of these elements. squares (m, ROWS_AT_ONCE)
-    int16 are the bits of bfloat16 numbers by `column_squares`; limits are such bits as int32. Rows
-    range(start, stop, step) are added in this order.
+    int16 are from `column_squares`, and limits (ROWS_AT_ONCE,) int32 are the bits of such numbers.
+    The rows range(start, stop, step) are added in this order.
     """
     part = squares[start:stop:step]
     sums[:], counts[:] = 0.0, (part < limits).sum(axis=0)
@@ -417,9 +415,9 @@ def squares_of_products(
 ) -> None:
     """Set out (ROWS_AT_ONCE,) to the squared lengths of L (x - means) for the columns x of rows.
 
-    If `stride` is p, L is the lower triangle of weights[:n, :n], with weights (p, p). If it is 0, L
-    is the diagonal matrix of weights[0, :n]. The first n of rows (p, ROWS_AT_ONCE) and of means
-    (p,) are used; gaps (p, ROWS_AT_ONCE) is overwritten. All are float64.
+    If `stride` is p, L is the lower triangle of weights[:n, :n], with weights (p, p). If `stride`
+    is 0, L is diagonal with the entries weights[0, :n]. Only the first n of rows (p, ROWS_AT_ONCE)
+    and means (p,) are used. gaps (p, ROWS_AT_ONCE) is overwritten. All are float64.
     """
     gaps[:n] = rows[:n] - means[:n, None]
     lower = weights[:n, :n] if stride else np.diag(weights[0, :n])
@@ -434,11 +432,11 @@ def add_moments(
     first: np.ndarray,
     second: np.ndarray,
 ) -> None:
-    """Add the weighted sums of the columns x of rows to `first`, and of x x.T to `second`.
+    """Add weighted sums over the columns x of rows: of x to first (p,), of x x.T to `second`.
 
-    The first n of rows (p, ROWS_AT_ONCE) are used; weights are (ROWS_AT_ONCE,). If `stride` is p,
-    only the lower triangle of second (p, p) is computed. If it is 0, second (1, p) gets the
-    diagonal of x x.T. first is (p,). All are float64.
+    Only the first n of rows (p, ROWS_AT_ONCE) are used; weights are (ROWS_AT_ONCE,). If `stride` is
+    p, the lower triangle of x x.T is added to second (p, p). If `stride` is 0, the diagonal is
+    added to second (1, p). All are float64.
     """
     weighted = weights * rows[:n]
     first[:n] += weighted.sum(axis=1)
@@ -449,12 +447,12 @@ def add_moments(
 
 
 def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
-    """Return a b + c, rounded once; all float32 or all float64."""
+    """Return a b + c, rounded once. Arguments are all float32 or all float64."""
     return a * b + c
 
 
 def total(x: np.ndarray) -> Any:
-    """Return the sum of x (n,)."""
+    """Return the sum of x (n,), in its type."""
     return x.sum()
 
 
@@ -480,10 +478,7 @@ def _fma(a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
 
 
 def _compile(function: Callable[..., Any], typed: Callable[..., Intrinsic]) -> None:
-    """Replace calls of a function in compiled kernels by the code that `typed` generates.
-
-    Plain Python calls the function itself.
-    """
+    """Replace calls of a function in compiled kernels by the code that `typed` generates."""
 
     def definition(_: BaseContext, *kinds: types.Type) -> Intrinsic:
         return typed(*kinds)

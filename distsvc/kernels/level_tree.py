@@ -1,13 +1,11 @@
 """Tree of the level sets {f >= level}, and the significance of its splits.
 
-The vertices of a graph are joined by edges with heights. Edges are taken by falling height, and
-each one joins two components or none. A component is born at the level at which it first has a
-given mass. When two born components meet, the one born at the lower level dies; that edge is a
-split.
+The edges of a graph have heights, and are taken by falling height. An edge joins two components or
+none. A component is born at the level at which its mass first reaches a minimum. If an edge joins
+two such components, the edge is a split, and the component born at the lower level dies.
 
-The edges that joined components are a maximum spanning tree: each of its paths has the highest
-possible lowest edge. Removing split edges from the tree therefore leaves the clusters that those
-splits separate.
+The edges that joined components are a maximum spanning tree: no other path between two vertices has
+a higher lowest edge. Removing edges that are splits therefore leaves the clusters between them.
 """
 
 import numpy as np
@@ -21,20 +19,17 @@ FIXED_POINT_UNITS = 2.0**30
 rows or on the partitions of the table. Sums of up to 2^33 rows fit int64."""
 
 EXACT_SUM_ROWS = 2**20
-"""Number of rows per partial sum in float64. These sums are whole numbers below 2^53, thus exact,
+"""Number of rows per partial sum in float64. These sums are whole numbers up to 2^50, thus exact,
 and their loops vectorise better than loops over int64."""
 
 MIN_BOUND_RATIO = np.float32(1.001)
-"""Minimum ratio of bounds on two kernel sums to compare the sums without computing them.
-
-It is far above the rounding error of a sum.
-"""
+"""Minimum ratio of bounds that decides between two kernel sums; far above rounding errors."""
 
 INFINITE = np.float32(np.inf).view(np.int32)
 """Bits of the float32 infinity."""
 
 BATCH = 4
-"""Number of rows in every step of the vote, so that the processor overlaps their work."""
+"""Number of rows in every step of `vote`, so that the processor overlaps their work."""
 
 
 @inlined
@@ -48,19 +43,20 @@ def root_of(parent, i):
 
 @kernel
 def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
-    """Join components of a connected graph along its edges; return the edges used, and branches.
+    """Join the components of a connected graph along its edges, into a tree of branches.
 
-    Vertices have `heights` (n,) float32, `mass` (n,) float64, and their order by `falling` height
-    (n,) int64. Edges are `pairs` (m, 2) int64 with falling `edge_heights` (m,) float32.
+    Vertices have `heights` (n,) float32 and `mass` (n,) float64. `falling` (n,) int64 are their
+    indices by falling height. Edges are `pairs` (m, 2) int64 with falling `edge_heights` (m,)
+    float32.
 
     A component becomes a branch when its mass reaches `least_mass`. Branches are numbered in the
-    order of their births; the root is the branch that never dies. If two branches meet, the one
-    with the lower birth level dies, and in a tie the one with the lower peak.
+    order of their births; the root is the branch that never dies. If two branches meet, the branch
+    with the lower birth level dies, or in a tie the branch with the lower peak.
 
-    The results are the indices (n - 1,) int64 of the edges that joined two components, in their
-    order, and five arrays (b,) of the branches: birth levels float32, highest vertices int64,
-    masses at death float64, surviving branches int64, and the numbers int64 of the joining edges
-    among those used. The last two are -1 for the root.
+    Returns the ascending indices (n - 1,) int64 of the edges that joined two components, and five
+    arrays (b,) of the branches: birth levels float32, highest vertices int64, masses at death
+    float64, surviving branches int64, and joining edges int64, as positions in the first result.
+    The last two are -1 for the root.
     """
     n = heights.size
     parent = np.arange(n)
@@ -76,6 +72,7 @@ def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
     n_branches, n_joined = 0, 0
     waiting = 0
     for e in range(pairs.shape[0]):
+        # Vertices above the edge that have the mass of a branch alone are born first.
         while waiting < n and heights[falling[waiting]] >= edge_heights[e]:
             i = falling[waiting]
             waiting += 1
@@ -86,6 +83,7 @@ def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
         a, b = root_of(parent, pairs[e, 0]), root_of(parent, pairs[e, 1])
         if a == b:
             continue
+        # Component a survives: its branch was born at a higher level or, in a tie, peaks higher.
         elder = births[branch[a]] if branch[a] >= 0 else np.float32(-np.inf)
         younger = births[branch[b]] if branch[b] >= 0 else np.float32(-np.inf)
         if younger > elder or (younger == elder and heights[top[b]] > heights[top[a]]):
@@ -145,9 +143,9 @@ def forest_parts(n, edges, kept):
 def add_differences(X, peaks, saddles, gamma, sums, ties=False):
     """Add the kernel sums of rows X, for the test of every split, to `sums`.
 
-    X (n, d) float32, peaks and saddles (d, s) float32, gamma float64. With D = K(peak, x) -
-    K(saddle, x), sums (4, s) int64 are of D, D^2, the number of rows, and K(peak, x); all but the
-    number of rows in units of 1 / FIXED_POINT_UNITS.
+    X (n, d), peaks and saddles (d, s) are float32, gamma is float64. With D = K(peak, x) -
+    K(saddle, x), the sums (4, s) int64 are of D, of D^2, of 1 (the number of rows), and of
+    K(peak, x). All but the number of rows are in units of 1 / FIXED_POINT_UNITS.
 
     Unless `ties`, rows exactly at the peak or the saddle are skipped: a support vector is itself a
     row, which would raise the density at its own place.
@@ -190,13 +188,13 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
 def vote(X, S, a, ends, gamma):
     """Return the group of vectors with the largest weighted kernel sum at each row, (n,) int32.
 
-    X (n, d) float32, S (d, B) float32, a (B,) float32, positive, gamma float64. Group c is the
-    vectors from ends[c - 1] to ends[c], ends (k,) int64. The first of equal groups wins.
+    X (n, d), S (d, B) and the positive weights a (B,) are float32, gamma is float64. The vectors of
+    group c are from ends[c - 1] to ends[c], ends (k,) int64. The first of equal groups wins.
 
-    Exponents are shifted by the distance of the nearest vector, so that sums of distant rows do not
-    vanish. Bounds decide most rows without their sums. The lower bound of the nearest vector's
-    group is the smallest of its weights. The upper bound of another group is all its weight at the
-    distance of its nearest vector.
+    Exponents are shifted by that of the nearest vector, so that sums of distant rows do not vanish.
+    Bounds decide most rows without their sums. A lower bound of the nearest vector's group is its
+    smallest weight, since the nearest vector counts fully. An upper bound of another group has all
+    its weight at the distance of its nearest vector.
     """
     n, b, k = X.shape[0], S.shape[1], ends.size
     scale = -np.float32(gamma) * LOG2_E

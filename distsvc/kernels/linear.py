@@ -9,7 +9,7 @@ same amount. The pair violates optimality by G_j - G_i if a_i < 1 and a_j > 0. T
 objective along the step is scale |x_i - x_j|^2.
 
 CSR rows are in arrays data float64, indices uint32 and indptr uint64. Unsigned numbers need no test
-for negative indices, which took half of the time of a product.
+for negative indices, which would take half of the time of a product.
 
 `tally` (3,) float64 accumulates the change of the objective, the moved pairs, and the cost. As in
 the paper, the unit of cost is one pass over a row: 1 for a component of the gradient, 1 for the
@@ -38,7 +38,7 @@ def _at_bound(a):
 def _move(alpha, up, down, violation, curvature, tally):
     """Raise alpha[up] and lower alpha[down] to the minimum within the bounds; return the step.
 
-    Bounds are stored exactly, since comparisons with them decide whether a row can move again.
+    Alphas at a bound are exactly 0 or 1, since a comparison decides whether a row can move again.
     """
     room, stock = 1.0 - alpha[up], alpha[down]
     both = alpha[up] + alpha[down]
@@ -71,8 +71,8 @@ def _is_stuck(members, alpha):
 def _most_violating(members, G, alpha):
     """Return the most violating pair of the rows `members`.
 
-    Its first row has the lowest G of the rows whose alpha can increase. The second row has the
-    highest G of the rows whose alpha can decrease. A missing row is -1.
+    The first row has the lowest G of the rows whose alpha can increase. The second row has the
+    highest G of the rows whose alpha can decrease. If there is no such row, it is -1.
     """
     up, down = -1, -1
     for i in members:
@@ -160,7 +160,7 @@ def descend_dense(X, u, p, scale, order, size, inner, alpha, G, tally):
 
     A group is `size` consecutive rows of `order` (m,) int64. Groups of 2 are Algorithm 2, or the
     inner steps of Algorithm 5. Larger groups are Algorithm 4 with r = `inner`. u and alpha are
-    changed in place. G (n,) float64 gets the computed components of the gradient.
+    changed in place. The computed components of the gradient are written to G (n,) float64.
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
@@ -213,7 +213,7 @@ def descend_sparse(
 
 @kernel
 def extremes(G, alpha, rows):
-    """Return the lowest G where alpha can increase, and the highest where it can decrease.
+    """Return the lowest G where alpha can increase, and the highest G where alpha can decrease.
 
     Only `rows` (m,) int64 are used. Without such rows the results are infinity and -infinity.
     """
@@ -234,7 +234,7 @@ def _lowest(keys, rows, count):
     `keys` and `rows` are overwritten.
     """
     n = keys.shape[0]
-    if count < n:
+    if count < n:  # keep keys below the bound, and the first of the keys equal to it
         bound = np.partition(keys, count - 1)[count - 1]
         ties = count
         for s in range(n):
@@ -283,9 +283,9 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 
 @kernel
 def interleave(pairs):
-    """Return pairs (2 m,) int64 of rows, alternating between the first and the second half.
+    """Return pairs (2 m,) int64 of rows, taken in turn from the first and the second half.
 
-    `pairs` are sorted by violation. Each sweep over mixed halves has other pairs in a group.
+    `pairs` are sorted by violation. With a call before each sweep, groups change their pairs.
     """
     order = pairs.copy()
     half = pairs.shape[0] // 4
@@ -297,7 +297,7 @@ def interleave(pairs):
 
 @kernel
 def shrink(G, alpha, rows, least, most):
-    """Return the `rows` (m,) int64 whose G does not keep alpha at a bound.
+    """Return the `rows` (m,) int64 except those whose G keeps alpha at a bound.
 
     `least` and `most` are from `extremes`.
     """

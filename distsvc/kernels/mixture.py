@@ -1,4 +1,8 @@
-"""Expectation and maximisation steps of mixtures of normals times categorical distributions."""
+"""Expectation maximisation (EM) for mixtures of normals times categorical distributions.
+
+K components, p numbers, q categories with L levels in all, n rows. Also for mixtures of normals of
+one column whose values are known up to a cell.
+"""
 
 import math
 
@@ -17,13 +21,13 @@ INVERSE_FACTORIALS = tuple(1.0 / math.factorial(i) for i in range(11, -1, -1))
 """Coefficients of the Taylor polynomial of e^r, from degree 11 to 0."""
 
 MIN_LOG_SHARE = -120.0
-"""Log weight, relative to the highest, below which a share is 0; float32 would underflow."""
+"""Log density of a component, relative to the highest, below which its posterior is 0."""
 
 MIN_RELATIVE_SD = 0.05
-"""Minimum standard deviation of a density of numbers, relative to the column's."""
+"""Minimum standard deviation of a density of numbers, relative to that of the column."""
 
 MIN_POSTERIOR = 1e-5
-"""Posterior below which a row is left out of a component's sums, to save time."""
+"""Posterior up to which a row is skipped in a component's sums, to save time."""
 
 PRIOR_MEAN_ROWS = 0.01
 """Weight of the prior mean, in rows (Fraley and Raftery 2007)."""
@@ -42,7 +46,7 @@ AXES_SWEEPS = 2
 def factorise(S, n, lower):
     """Set lower (n, n) to the Cholesky factor of S (n, n), which may be the same array.
 
-    A pivot that rounding makes negative is replaced by a small positive number.
+    Pivots that are negative by rounding are replaced by a small positive number.
     """
     for a in range(n):
         for b in range(a + 1):
@@ -57,7 +61,7 @@ def factorise(S, n, lower):
 
 @inlined
 def invert_lower(S, n, lower):
-    """Set lower (n, n) to the inverse Cholesky factor of S (n, n); return its log-determinant."""
+    """Set lower (n, n) to the inverse Cholesky factor of S (n, n); return its log determinant."""
     factorise(S, n, lower)
     total = 0.0
     for a in range(n):
@@ -119,8 +123,8 @@ def invert(A, n, inverse):
 def exponential(t):
     """Return e^t for t <= 0, with a relative error below 1e-15; 0 below `MIN_LOG_SHARE`.
 
-    The compiler can vectorise it, unlike the C library's function. With t = w log 2 + r, w a whole
-    number and |r| < 0.35, it is 2^w times the Taylor polynomial of e^r of degree 12.
+    The compiler can vectorise it, unlike the C library's function. The result is 2^w times the
+    Taylor polynomial of e^r of degree 12, with t = w log 2 + r, w a whole number and |r| < 0.35.
     """
     x = t if t > MIN_LOG_SHARE else MIN_LOG_SHARE
     whole = np.int32(x * (1.0 / LOG_TWO) - 0.5)
@@ -135,13 +139,11 @@ def exponential(t):
 
 @inlined
 def set_factors(covariances, means, log_weights, present, factors, centres, constants):
-    """Prepare the density of each component in the columns `present`, padded by -1.
+    """Prepare the density of each component for the numbers `present`, which are padded by -1.
 
-    Returns the number of these columns.
-
-    factors (K, p, p) are set to inverse Cholesky factors, or factors[:, 0] to inverse standard
-    deviations if covariances are diagonal. centres (K, p) are set to means, and constants (K,) to
-    log densities at the means plus `log_weights`.
+    Returns how many numbers are present. centres (K, p) are set to means, and constants (K,) to log
+    densities at the means plus `log_weights`. factors (K, p, p) are set to inverse Cholesky
+    factors, or factors[:, 0] to inverse standard deviations if covariances are diagonal.
     """
     (k, s, p), o = covariances.shape, 0
     while o < p and present[o] >= 0:
@@ -167,11 +169,11 @@ def set_factors(covariances, means, log_weights, present, factors, centres, cons
 def set_posteriors(
     values, places, factors, stride, centres, constants, chances, o, n, tops, totals, posteriors
 ):
-    """Set the posteriors (K, T) of n rows with numbers values (o, T).
+    """Set the posteriors (K, T) of n <= T rows with numbers values (o, T), T = ROWS_AT_ONCE.
 
-    places (q, T) are the columns of `chances` for the levels of the rows. tops (T,) and totals (T,)
-    are set: log-likelihoods are tops + log(totals). `stride` is as in `squares_of_products`. Each
-    loop computes one thing, so that the compiler vectorises it.
+    places (q, T) are the columns of `chances` for the rows' levels. tops (T,) and totals (T,) are
+    set so that log-likelihoods are tops + log(totals). `stride` is as in `squares_of_products`.
+    Short loops over rows are vectorised.
     """
     gaps = np.empty((o, ROWS_AT_ONCE))
     for c in range(constants.shape[0]):
@@ -199,7 +201,7 @@ def set_posteriors(
 
 @inlined
 def with_missing_levels(table, missing):
-    """Return table (K, L) with further columns missing (K, q), one for each category."""
+    """Return table (K, L) with q more columns `missing` (K, q), for missing levels."""
     k, n = table.shape
     wide = np.empty((k, n + missing.shape[1]))
     for c in range(k):  # an assignment of arrays would compile messages about their shapes
@@ -210,7 +212,10 @@ def with_missing_levels(table, missing):
 
 @unchecked
 def _set_best(sums, n, best, highest):
-    """Set best (T,) int32 to the clusters with the `highest` float32 sums (k, T) of n rows."""
+    """Set best (T,) int32 to the clusters with the highest of the sums (k, T), for n rows.
+
+    highest (T,) float32 are set to these sums.
+    """
     for c in range(sums.shape[0]):
         own = sums[c]
         for t in range(n):
@@ -225,17 +230,17 @@ def label_rows(
     Z, numbers, levels, order, starts, present, log_weights, means, covariances, log_chances,
     expected, first_level, n_levels, cluster, labels, shares, densities,
 ):  # fmt: skip
-    """Compute labels, shares of clusters (n, k) float32 and log densities (n, 2) of prepared rows.
+    """Set labels (n,) int32, shares (n, k) float32 and densities (n, 2) of prepared rows.
 
-    Z (n, D) float32 are the rows. `numbers` (p,) and `levels` (q,) are the indices of its columns
-    of numbers and of levels. NaN, and levels below 0 or beyond n_levels (q,), are missing. Rows
+    Z (n, D) float32 are the rows. numbers (p,) and levels (q,) are the indices of its columns with
+    numbers and with levels. NaN, and levels below 0 or not below n_levels (q,), are missing. Rows
     order[starts[g]:starts[g + 1]] have the same numbers missing. Component c belongs to cluster[c].
-    A cluster's share is the sum of its components' posteriors. labels (n,) int32 are the clusters
-    with the highest shares, the first among equal ones. Results whose array is empty are skipped.
+    A cluster's share is the sum of its components' posteriors. The label is the first cluster with
+    the highest share. Results whose array is empty are not computed.
 
-    densities[:, 0] is the log density of the known values. densities[:, 1] also counts missing
-    values, by their expected log density in each component. For levels this is expected (K, q).
-    Other arguments are as in `expectation`.
+    densities[:, 0] are log densities of the known values. densities[:, 1] also count missing
+    values, by their expected log density in each component: expected (K, q) for levels. Other
+    arguments are as in `expectation`.
     """
     (k, p), q, n_clusters = means.shape, levels.shape[0], shares.shape[1]
     stride, width = p if covariances.shape[1] == p and p > 1 else 0, log_chances.shape[1]
@@ -303,20 +308,20 @@ def expectation(
     X, levels, starts, present, missing, log_weights, means, covariances, log_chances,
     first_level, given, posterior, mass, first, second, counts,
 ):  # fmt: skip
-    """Compute posteriors, add sums of rows weighted by them, and return log-likelihoods (n,).
+    """Set posterior (n, K), add posterior-weighted sums of rows, and return log-likelihoods (n,).
 
     Rows have numbers X (n, p) float64, NaN where missing, and levels (n, q) int32, -1 where
-    missing. They are grouped by their pattern of missing numbers: rows starts[g] to starts[g + 1]
-    have the numbers with indices present[g], and lack those with indices missing[g]. Both lists are
+    missing. They are sorted by their pattern of missing numbers. Rows starts[g] to starts[g + 1]
+    have the numbers with indices present[g], and lack the numbers with indices missing[g]. Both are
     padded by -1.
 
     Components have log_weights (K,), means (K, p) and covariances (K, p, p), or (K, 1, p) if
     diagonal. log_chances (K, L) are log probabilities of levels; category j starts at
-    first_level[j]. With `given`, posterior (n, K) is an input.
+    first_level[j]. If `given`, posterior is an input, and log-likelihoods are 0.
 
     Missing numbers count by their conditional means and covariances. The sums are mass (K,), first
-    (K, p), second (K, p, p) (its lower triangle) or (K, 1, p), and counts (K, L), all float64.
-    Posteriors up to `MIN_POSTERIOR` are skipped. If mass is empty, no sums are computed.
+    (K, p), counts (K, L) and second, all float64. The latter is (K, p, p), its lower triangle, or
+    (K, 1, p). Posteriors up to `MIN_POSTERIOR` are skipped. If mass is empty, there are no sums.
     """
     n, p = X.shape
     q, k = levels.shape[1], means.shape[0]
@@ -381,6 +386,7 @@ def expectation(
             if mass.shape[0] == 0:
                 continue
             for c in range(k):
+                # Collect the rows that count for the component; add them when a block is full.
                 for i in range(start, start + n_rows):
                     r, t = posterior[i, c], n_used[c]
                     if r <= MIN_POSTERIOR:
@@ -401,7 +407,7 @@ def expectation(
                     n_used[c] = (t + 1) % ROWS_AT_ONCE
                     if n_used[c] == 0:
                         add_moments(used[c], rows[c], p, step, first[c], second[c])
-        for c in range(mass.shape[0]):
+        for c in range(mass.shape[0]):  # the conditional covariances of the missing numbers
             for d in range(u):
                 a = missing[g, d]
                 for e in range(d + 1) if sums_full else range(d, d + 1):
@@ -422,8 +428,8 @@ def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
 
     scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. For variances,
     `share` times prior (p, p) is added to every scatter matrix, and `freedom` to every mass. axes
-    (p, p) are A, at the start and as the result; each resulting row a has a' prior a = 1. variances
-    (K, p) are set to the diagonals of D_k.
+    (p, p) are the start of A, and are set to the result, whose rows a have a' prior a = 1.
+    variances (K, p) are set to the diagonals of D_k.
     """
     k, p = mass.shape[0], axes.shape[0]
     G, cofactor, row = np.empty((p, p)), np.empty(p), np.empty(p)
@@ -447,7 +453,7 @@ def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
         if sweep == sweeps:
             break
         invert(axes, p, inverse)
-        for j in range(p):
+        for j in range(p):  # row j of A given the others, in closed form
             for a in range(p):
                 cofactor[a] = inverse[a, j]
                 row[a] = cofactor[a]
@@ -490,10 +496,8 @@ def maximise(
 
     `second` and the covariances are (K, p, p) if they are full or tied, and (K, 1, p) if diagonal.
     prior (p, p) is the prior's scatter, and prior_shares (L,) are its probabilities of levels. If
-    covariances are tied, axes (p, p) are updated.
-
-    MIN_RELATIVE_SD**2 times prior[a, a] is added to the variances of number a, as if numbers were
-    measured with this relative error.
+    covariances are tied, axes (p, p) are updated. MIN_RELATIVE_SD**2 times prior[a, a] is added to
+    the variances of number a, as if it were measured with this relative error.
     """
     k, p = first.shape
     is_full = second.shape[1] == p and p > 1
@@ -552,9 +556,9 @@ def expectation_maximisation(
 ):  # fmt: skip
     """Improve a mixture's parameters in place, and return the log-likelihood of the rows.
 
-    `expectation` and `maximise` document the arguments. `mass_before`, `first_before`,
-    `second_before` and `counts_before` are sums over earlier rows. They are added to the sums over
-    the rows. EM ends after `max_steps`, or if a step adds less than `gain` to the log-likelihood.
+    Arguments are as in `expectation` and `maximise`. Sums over earlier rows, `mass_before` to
+    `counts_before`, are added to the sums over these rows. EM ends after `max_steps`, or if a step
+    adds less than `gain` to the log-likelihood.
     """
     k, p = means.shape
     sums_rows = 1 if covariances.shape[1] != p or p < 2 else p
@@ -598,12 +602,13 @@ def normal_cdf(z):
 def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance):
     """Fit k normals to the counts of cells by expectation maximisation; return the log-likelihood.
 
-    edges (m + 1,) float64 are the ascending borders of m cells, from -inf to inf; counts (m,)
-    float64. weights, means and sds (k,) float64 contain the start and receive the fit. The minimum
-    standard deviation is the larger of `least_sd` and the width of the finite cell with the mean.
-    Iterations end when the log-likelihood gains less than `tolerance`.
+    edges (m + 1,) float64 are the ascending borders of m cells, from -inf to inf; counts (m,) are
+    float64. weights, means and sds (k,) float64 are the start, and are set to the fit. A standard
+    deviation is at least `least_sd`, and at least the width of the cell with the mean unless this
+    cell is open. Iterations end when the log-likelihood gains less than `tolerance`.
     """
     m, k = counts.shape[0], means.shape[0]
+    # Probability, and mean and mean square of the standardised value, of each normal in each cell.
     chance = np.empty((m, k))
     shift, spread = np.empty((m, k)), np.empty((m, k))
     old = -np.inf

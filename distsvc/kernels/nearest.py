@@ -14,26 +14,26 @@ from distsvc.kernels.lanes import (
 from distsvc.kernels.rbf import lowest, squared_distances
 
 MAX_DISTANCE_BITS = np.int32(2147483647)
-"""Maximum int32, above the bits of every squared distance."""
+"""Maximum int32, above the bits of every float32 squared distance."""
 
 LOWER_BOUND_FACTOR = np.float32(0.9999)
 """Factor on lower bounds of squared distances, which covers the rounding of float32."""
 
 GROUPS_A_NEIGHBOUR = 8
-"""Number of groups of rows for each neighbour that is searched; more give a better bound."""
+"""Number of groups of rows for each neighbour; more groups give a better bound."""
 
 MAX_ROUNDED = np.int32(2**15 - 1)
-"""Maximum int16, above the upper 16 bits of every squared distance."""
+"""Maximum int16, above the upper 16 bits of every float32 squared distance."""
 
 PARTIAL_SUMS = 4
-"""Number of independent partial sums of squared distances, whose additions overlap."""
+"""Number of independent partial sums, so that the processor overlaps their additions."""
 
 
 @inlined
 def _set_bounds(low, high, x, bounds):
-    """Set bounds[c] to a lower bound of the squared distance from x to box low[:, c] .. high[:, c].
+    """Set bounds[c] to a lower bound of the squared distance from x to the box of cell c.
 
-    Returns the first box with the lowest bound.
+    Returns the first cell with the lowest bound.
     """
     n = bounds.shape[0]
     for c in range(n):
@@ -57,17 +57,17 @@ def _set_bounds(low, high, x, bounds):
 def nearest_point(X, P, numbers, clusters, low, high):
     """Return the index (n,) int32 of a point in the nearest cluster to every row of X (n, d).
 
-    The nearest cluster has the nearest point. Of equally near points the lowest index decides. If
-    every cell is its own cluster, the result is the nearest point itself.
+    The nearest cluster has the nearest point. Of equally near points, the point with the lowest
+    index decides. If every cell is its own cluster, the result is the nearest point itself.
 
     X is float32. Points are stored in cells: P (c, d, w) float32, with infinity in unused places.
-    numbers (c, w) int32 are the points' indices, ascending in a cell. All points of a cell are in
-    the cluster clusters[c], (c,) int32. low and high (d, c) float32 are the boxes of the cells.
+    numbers (c, w) int32 are the points' indices, ascending in a cell. clusters (c,) int32 are the
+    clusters of the cells' points. low and high (d, c) float32 are the corners of the cells' boxes.
 
-    The cell with the nearest box is searched first, and decides unless a cell of another cluster
-    may have a point as near. Otherwise all cells are searched whose boxes are near enough.
-    Distances are compared as integers: the bits of non-negative floats have the same order, and a
-    minimum of integers is vectorised.
+    The cell with the nearest box is searched first. It decides if no cell of another cluster can
+    have a point as near. Otherwise all cells with near enough boxes are searched. Distances are
+    compared as integers, whose minimum is vectorised: the bits of non-negative floats have the
+    order of the floats.
     """
     n = X.shape[0]
     n_cells, _, width = P.shape
@@ -92,7 +92,7 @@ def nearest_point(X, P, numbers, clusters, low, high):
                     j += 1
                 number = numbers[c, j] if least < best else min(number, numbers[c, j])
                 best = least
-            if step < 0:
+            if step < 0:  # count the cells of other clusters that may have a point as near
                 rivals = 0
                 for other in range(n_cells):
                     rivals += (bound_bits[other] <= best) & (clusters[other] != clusters[first])
@@ -104,11 +104,12 @@ def nearest_point(X, P, numbers, clusters, low, high):
 
 @inlined
 def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
-    """Set the first n of farthest (ROWS_AT_ONCE,) to the wanted[t]-th lowest of every column t.
+    """Set farthest[t] to the wanted[t]-th lowest element of column t of `squares`, for t < n.
 
-    A bisection ends early at a bound with exactly wanted[t] elements up to it; the bound is then
-    the result. All columns are searched together; counts (ROWS_AT_ONCE,) is overwritten. Loops run
-    over the variable n: LLVM unrolls loops of a constant length to scalar code.
+    The search is a bisection of all columns together. In a column it ends early at a bound that
+    exactly wanted[t] elements do not exceed; then farthest[t] is this bound. counts (ROWS_AT_ONCE,)
+    is overwritten. Loops run to the variable n, because LLVM unrolls loops of a constant length to
+    scalar code.
     """
     low, high = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     limits, active = np.empty(ROWS_AT_ONCE, np.int32), np.int32(0)
@@ -133,14 +134,15 @@ def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
 
 @kernel
 def set_nearest(points, rows, first, squares, numbers):
-    """Set the k nearest other rows of the rows ``first``, ``first + 1``, ..., ascending.
+    """Set the k nearest other rows of the b rows from `first` on, by ascending distance.
 
     points (m, d) float32 and rows (m, d) float64 are the same numbers, m > k. `squares` (b, k)
     float64 are set to squared distances, and `numbers` (b, k) int64 to indices. Among equal
     distances, earlier rows come first.
 
-    Distances in float32, rounded to 8 significant bits, tell which rows can be among the nearest.
-    The nearest row of each of several groups of rows gives a bound on the k-th lowest distance.
+    Distances are first computed in float32, and rounded to 8 significant bits. The lowest one in
+    each group of rows gives a bound on the k-th lowest distance. Exact distances are then computed
+    only for rows within this bound.
     """
     (m, d), (b, k) = points.shape, squares.shape
     n_groups = m // max(m // (GROUPS_A_NEIGHBOUR * (k + 1)), 1)  # g, g + n_groups, ... is a group
@@ -196,12 +198,12 @@ def set_nearest(points, rows, first, squares, numbers):
 def log_nearness(X, P, k, least, out):
     """Set out[i] to minus the logarithm of the mean distance of x_i to the k nearest points.
 
-    X (n, d) float32, P (d, m) float32, m > k, out (n,) float64. The mean is the root of the mean
-    square; each square is rounded to 8 significant bits, so that the mean is within 0.2 %. If x_i
-    is equal to points, one of them is skipped: x_i itself may be among the points. Mean squares
-    below `least`, float32 and positive, count as `least`. Rows with NaN distances get NaN.
+    X (n, d) and P (d, m) are float32, m > k, and out (n,) is float64. The mean is the root mean
+    square. Squares are rounded to 8 significant bits, so that the mean is within 0.2 %. If x_i
+    equals a point, one such point is skipped, since x_i itself may be among the points. `least` is
+    a positive float32, and lower mean squares are raised to it. Rows with NaN distances get NaN.
 
-    Rows fill the vector registers; the last row is repeated to fill its block.
+    Rows fill the vector registers. The last row is repeated to fill its block.
     """
     (n, d), m = X.shape, P.shape[1]
     points = np.empty((m, d), np.float32)

@@ -1,9 +1,9 @@
-"""One column of a population given the columns before it.
+"""The density of one column of a population, given the columns before it.
 
-A number is regressed on earlier numbers, on products of two, and on hinges of one. Terms are added
-while the BIC improves (Friedman 1991). The BIC also chooses the variance and the shape of
-the residuals. The cells of a rounded number are an ordered probit. A category is a logistic
-regression on the columns that a score test chooses.
+A number is regressed on earlier numbers, their hinges, and products of two. Terms are added while
+the BIC improves (Friedman 1991). The BIC also chooses the variance and the shape of the residuals.
+The cells of a rounded number have an ordered probit. A category has a logistic regression on the
+columns that a score test chooses.
 """
 
 import math
@@ -18,33 +18,26 @@ TAILS = (3.0, 5.0, 8.0, 14.0)
 """Degrees of freedom of Student's t that are tried for the residuals of a number."""
 
 MAX_TERMS = 60
-"""Maximum number of products and hinges tried for a number: those with the highest correlation.
-
-Also the maximum number of coefficients of a category, except its intercepts.
-"""
+"""Maximum number of products and hinges that are tried for a number, by their correlation with it;
+also the maximum number of coefficients of a category, except intercepts."""
 
 MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
-"""Quantiles of residuals that are tried as the mode of a two-piece normal.
-
-Quantiles near 0 and 1 are left out: they would fit half of a cluster, whose mode is at its edge.
-"""
+"""Quantiles of residuals that are tried as the mode of a two-piece normal. A mode at a quantile
+near 0 or 1 would fit half of a cluster."""
 
 MAX_VARIANCE_TERMS = 6
 """Maximum number of terms that the logarithm of a number's variance depends on."""
 
 SIGNAL_SHARE = 0.5
-"""Share of signal in a variance above which the signal counts.
-
-Fitted variances of residuals include `MIN_RELATIVE_SD` squared; if most of it is this, residuals
-get a normal shape. `distsvc.models.automatic.engine` compares the share of all variance along
-components above noise.
-"""
+"""Share of a variance that must be signal. Of residuals, signal is all but `MIN_RELATIVE_SD`
+squared; otherwise their shape is normal. `models.automatic.engine` compares components above noise
+with this share."""
 
 NEWTON_STEPS = 8
-"""Number of Newton steps; also of EM steps for the scale of Student's t."""
+"""Maximum number of Newton steps; also the number of EM steps for the scale of Student's t."""
 
 SIGNAL_BINS = 32
-"""Number of values that predictions are rounded to in the fit of an ordered probit."""
+"""Number of values to which predictions are rounded in the fit of an ordered probit."""
 
 SQRT_TWO = math.sqrt(2.0)
 
@@ -54,17 +47,17 @@ NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 
 @inlined
 def copy(x, out):
-    """Set out (m,) to x (m,) in a loop: `out[:] = x` would compile checks of the shapes, too."""
+    """Set out (m,) to x (m,). Unlike ``out[:] = x``, it compiles no check of the shapes."""
     for i in range(out.shape[0]):
         out[i] = x[i]
 
 
 @inlined
 def fill_term(V, knots, place, term, out):
-    """Set out (n,) to the regression term `term` for the number V[place], from V (p, n).
+    """Set out (n,) to a term for the regression of V[place] on the earlier rows of V (p, n).
 
-    Terms are numbered: first all earlier rows of V, then products of two of these, then hinges
-    max(V[i] - knot, 0) at knots[i]; knots are (p, K).
+    `term` counts first the earlier rows V[i], then products of two, then hinges max(V[i] - knot, 0)
+    at knots[i], knots (p, K).
     """
     n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
     if term < place:
@@ -94,7 +87,7 @@ def centre(x):
 
 @inlined
 def lowest_places(values, count):
-    """Return the places of at most `count` lowest values (n,), lowest first; ties by place.
+    """Return the indices of at most `count` lowest values (n,), lowest first; ties by index.
 
     It compiles in a fraction of the time of ``np.argsort``.
     """
@@ -113,10 +106,10 @@ def lowest_places(values, count):
 
 @inlined
 def candidate_terms(V, knots, place, target):
-    """Return the term numbers (s,) that the centred `target` (m,) may depend on.
+    """Return the numbers (s,) of the terms that the centred `target` (m,) may depend on.
 
-    All earlier numbers are included and come first. Of all other terms, at most `MAX_TERMS` are
-    included: the terms with the highest correlation with `target`.
+    They are all earlier numbers, then at most `MAX_TERMS` other terms, which have the highest
+    correlation with `target`.
     """
     more = place * (place - 1) // 2 + place * knots.shape[1]
     if more <= MAX_TERMS:
@@ -141,11 +134,12 @@ def candidate_terms(V, knots, place, target):
 def regress(F, r, n_linear, log_n, chosen, coefficients):
     """Regress r (m,) on some of the terms F (s, m), all centred; r becomes the residuals.
 
-    Terms are added one by one while the BIC improves, the first n_linear before the others. Each
-    is made orthogonal to the chosen terms (Gram-Schmidt). Writes the chosen terms into chosen (s,)
-    and their coefficients into coefficients (s,), and returns their number.
+    Terms are added one by one while the BIC improves, at first only from the first n_linear. Each
+    is made orthogonal to the chosen terms (Gram-Schmidt). Writes the indices of the chosen terms
+    into chosen (s,) and their coefficients into coefficients (s,), and returns their number.
     """
     s, m = F.shape
+    # Squared lengths of the terms orthogonal to the chosen terms, and their products with r.
     first_norms, norms, along = np.empty(s), np.empty(s), np.empty(s)
     for k in range(s):
         norms[k], along[k] = dot(F[k], F[k]), dot(F[k], r)
@@ -155,7 +149,7 @@ def regress(F, r, n_linear, log_n, chosen, coefficients):
     while steps < s:
         best, best_gain = -1, 0.0
         for k in range(stop):
-            if norms[k] > 1e-4 * first_norms[k] + 1e-9:
+            if norms[k] > 1e-4 * first_norms[k] + 1e-9:  # not a combination of chosen terms
                 gain = along[k] ** 2 / norms[k]
                 if best < 0 or gain > best_gain:
                     best, best_gain = k, gain
@@ -184,7 +178,7 @@ def regress(F, r, n_linear, log_n, chosen, coefficients):
         projections[steps, best], norms[best] = length, 0.0
         chosen[steps] = best
         steps += 1
-    for j in range(steps - 1, -1, -1):
+    for j in range(steps - 1, -1, -1):  # solve the triangular system
         value = loads[j]
         for later in range(j + 1, steps):
             value -= projections[j, chosen[later]] * coefficients[later]
@@ -196,8 +190,8 @@ def regress(F, r, n_linear, log_n, chosen, coefficients):
 def fit_log_variance(S, squares, log_variance):
     """Return coefficients (f,) of the log variance on terms S (f, m), the first of which is 1.
 
-    They maximise the likelihood of normal residuals with `squares` (m,). `log_variance` is the
-    first coefficient at the start.
+    They maximise the likelihood of normal residuals with `squares` (m,), by Newton's method. The
+    start is the constant `log_variance`.
     """
     f, m = S.shape
     g, step, curve, w = np.zeros(f), np.empty(f), np.empty((f, f)), np.empty(m)
@@ -225,7 +219,7 @@ def fit_log_variance(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c, constant):
-    """Return the log density at z, in standard deviations, by a result of `fit_shape`."""
+    """Return the log density of a standardised residual z by the result of `fit_shape`."""
     if kind == STUDENT:
         return constant - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     side = z if kind == NORMAL else (z - a) / (b if z < a else c)
@@ -266,9 +260,10 @@ def quantile(z, share):
 def fit_shape(z, log_n):
     """Return the shape of residuals z (m,) with the best BIC: (kind, a, b, c, constant).
 
-    The mean square of z is 1. Kinds are the standard normal; Student's t with a degrees of freedom
-    and the squared scale b; and the two-piece normal (John 1982) with the mode a and the standard
-    deviations b below and c above it. `constant` is added to the log density.
+    The mean square of z is 1. Kinds are the standard normal, Student's t and the two-piece normal
+    (John 1982). Student's t has a degrees of freedom and the squared scale b. The two-piece normal
+    has the mode a and the standard deviations b below and c above it. `constant` is added to the
+    log density.
     """
     m = z.shape[0]
     constant = -0.5 * LOG_TWO_PI
@@ -311,9 +306,10 @@ def describe_number(V, knots, place, y, own, log_n, densities, only_signal):
     """Set densities (n,) to the log densities of a number y (n,); return the parameter count.
 
     y may depend on the first `place` numbers of V (p, n) float64, by `fill_term`. The fit uses the
-    rows `own` (m,). log_n is the logarithm of the number of rows in the BIC.
+    rows with indices own (m,). log_n is the logarithm of the number of rows for the BIC.
 
-    With `only_signal`, densities are the regression less its mean; the number of terms is returned.
+    With `only_signal`, `densities` are the regression minus its mean, and the number of terms is
+    returned.
     """
     n, m = y.shape[0], own.shape[0]
     if m < 2 and not only_signal:  # a normal density with a variance of 1
@@ -414,12 +410,12 @@ def chance_between(low, high):
 def ordered_probit(counts, x, thresholds):
     """Return the parameters (k + u,) of an ordered probit with the highest likelihood.
 
-    counts (k, b, u + 1) are the rows of k clusters in b groups and u + 1 cells. The latent variable
-    of a row is normal with variance 1. Its mean is the cluster's mean plus a multiple of the
-    group's x. Cells are its intervals between u thresholds. Parameters are the multiple, the means
-    of all clusters but the first, which is 0, and the thresholds, which start at `thresholds`.
+    counts (k, b, u + 1) are the numbers of rows in k clusters, b groups and u + 1 cells. The latent
+    variable of a row is normal with variance 1. Its mean is the cluster's mean plus a multiple of
+    the group's x (b,). Cells are intervals between u thresholds. Parameters are the multiple, the
+    means of all clusters but the first (0), and the thresholds, which start at `thresholds` (u,).
 
-    The likelihood is concave (Pratt 1981). Steps are those of Fisher scoring, at most 1 long.
+    The likelihood is concave (Pratt 1981). Steps are by Fisher scoring, at most 1 long.
     """
     k, b, u = counts.shape[0], counts.shape[1], thresholds.shape[0]
     f = k + u
@@ -470,12 +466,12 @@ def ordered_probit(counts, x, thresholds):
 
 @kernel
 def describe_cells(signal, cells, own, k, thresholds, log_chances):
-    """Set log_chances (k n,) to the log probabilities of `cells` (n,) in k clusters.
+    """Set log_chances (k n,) to the log probabilities of the rows' `cells` (n,) in k clusters.
 
-    An ordered probit (McKelvey and Zavoina 1975) is fitted to the rows `own` (m,). The number
-    c n + i stands for row i in cluster c. The mean of the latent variable is the cluster's mean
-    plus a multiple of signal (k n,), which is rounded to `SIGNAL_BINS` values in the fit.
-    `thresholds` (u,) are the start. Rows with cell -1 get 0.
+    An ordered probit (McKelvey and Zavoina 1975) is fitted to the indices own (m,). Index c n + i
+    stands for row i in cluster c. The mean of the latent variable is the cluster's mean plus a
+    multiple of signal (k n,), which is rounded to `SIGNAL_BINS` values in the fit. The thresholds
+    start at `thresholds` (u,). Rows with cell -1 get 0.
     """
     n, m, u = cells.shape[0], own.shape[0], thresholds.shape[0]
     low, high = np.inf, -np.inf
@@ -508,7 +504,7 @@ def describe_cells(signal, cells, own, k, thresholds, log_chances):
 
 @inlined
 def set_chances(A, coefficients, chances):
-    """Set chances (K, n) of levels from terms A (f, n) and coefficients (K, f)."""
+    """Set the probabilities chances (K, n) of levels by terms A (f, n) and coefficients (K, f)."""
     for i in range(A.shape[1]):
         top, whole = -np.inf, 0.0
         for c in range(coefficients.shape[0]):
@@ -526,7 +522,7 @@ def set_chances(A, coefficients, chances):
 
 @inlined
 def logistic_loss(chances, level, coefficients):
-    """Return the penalised negative log-likelihood of levels (m,) with probabilities (K, m)."""
+    """Return the penalised negative log-likelihood of level (m,) with probabilities (K, m)."""
     loss = 0.0
     for i in range(level.shape[0]):
         loss -= math.log(max(chances[level[i], i], 1e-300))
@@ -542,11 +538,11 @@ def logistic_loss(chances, level, coefficients):
 
 @inlined
 def logistic(A, level, n_levels):
-    """Return coefficients (K, f) of levels (m,) on terms A (f, m), the first of which is 1.
+    """Return coefficients (K, f) of level (m,) on terms A (f, m), the first of which is 1.
 
-    They maximise the likelihood, less a penalty on the differences between levels, by Newton's
-    method with halved steps; the first level has coefficients of 0. The penalty is a normal prior
-    with the weight of `PRIOR_MEAN_ROWS` rows.
+    They maximise the penalised likelihood by Newton's method with halved steps. The coefficients of
+    the first level are 0. The penalty is on the differences between levels: a normal prior with the
+    weight of `PRIOR_MEAN_ROWS` rows.
     """
     f, m = A.shape
     size = (n_levels - 1) * f
@@ -600,10 +596,10 @@ def logistic(A, level, n_levels):
 
 @kernel
 def describe_category(known, n_known, level, own, shares, log_n, densities):
-    """Set densities (n,) to log probabilities of a category's levels; return the parameter count.
+    """Set densities (n,) to the log probabilities of level (n,); return the parameter count.
 
-    The category may depend on the first n_known columns of known (r, n) float64. The fit uses the
-    rows with the indices `own` (m,). The shares (K,) of levels in the whole table count as one row.
+    The level may depend on the first n_known rows of known (r, n) float64. The fit uses the rows
+    with indices own (m,). The shares (K,) of levels in the whole table count as one row.
     """
     n, m, n_levels = level.shape[0], own.shape[0], shares.shape[0]
     counts = np.zeros(n_levels)
@@ -616,6 +612,7 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
     n_there = there.shape[0]
     if n_there < 2 or m <= n_known:
         return n_levels - 1
+    # Score tests of the predictors: the scatter of their means between levels.
     means, spreads, scores = np.empty(n_known), np.empty(n_known), np.zeros(n_known)
     column, sums = np.empty(m), np.empty(n_levels)
     for k in range(n_known):
@@ -639,6 +636,7 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
         k = picked[j]
         for i in range(n):
             A[j + 1, i] = (known[k, i] - means[k]) / spreads[k]
+    # The regression has only the levels that occur in own rows.
     number = np.full(n_levels, -1, np.int64)
     for code in range(n_there):
         number[there[code]] = code

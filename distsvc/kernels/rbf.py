@@ -1,8 +1,8 @@
-"""Values of the Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2), and their weighted sums.
+"""Values of the Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2), their sums and shares of sums.
 
-Support vectors are stored feature by feature, ``S[k, j]`` = feature k of vector j. Loops over
+Support vectors are stored feature by feature: ``S[k, j]`` is feature k of vector j. Loops over
 vectors thus run along contiguous memory and vectorise. Values are float32. A row's result depends
-on that row alone, not on its block.
+only on this row, not on its block.
 """
 
 import numpy as np
@@ -16,10 +16,10 @@ LOG2_E = np.float32(1.4426950408889634)
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
-"""Maximum shift subtracted from squared distances, which may be infinite."""
+"""Maximum squared distance that is subtracted from others; distances themselves may be infinite."""
 
 ROW_LANES = 256
-"""Maximum number of rows for which each term of a sum is computed together."""
+"""Maximum number of rows whose sums are computed together, term by term."""
 
 TERMS = 32
 """Number of terms in a partial sum; a single long sum would lose more bits to rounding."""
@@ -29,9 +29,9 @@ TERMS = 32
 def exp2(t):
     """Return 2^t in float32 for t <= 0, with a relative error below 3e-7.
 
-    2^0 is exactly 1. Below t = -100 the result is 2^-100: times a weight it is still a normal
-    number, and arithmetic on subnormals is slow. The integer part of t becomes the exponent bits.
-    The rest uses the Taylor polynomial of degree 6 on [-1/2, 1/2].
+    2^0 is exactly 1. Below t = -100 the result is 2^-100, whose product with a weight is not
+    subnormal: arithmetic on subnormal numbers is slow. The integer part of t becomes the exponent
+    bits. The rest r, in [-1/2, 1/2], is the argument of the Taylor polynomial of degree 6.
     """
     t = max(t, np.float32(-100.0))
     whole = np.int32(t - np.float32(0.5))
@@ -48,10 +48,10 @@ def exp2(t):
 
 @inlined
 def squared_distances(S, n, x, out):
-    """Set out[j] = ||S[:, j] - x||^2 for j < n. S (d, B), x (d,), float32.
+    """Set out[j] = ||S[:, j] - x||^2 for j < n. S (d, B) and x (d,) are float32.
 
-    Squares are added in the order of the features, each with one rounding. Loops over 8, 4 or 2
-    features read and write `out` less often and give the same values.
+    Squares are added in the order of the features, each with one rounding. Loops with 8, 4 or 2
+    features each read and write `out` less often, and give the same values.
     """
     d = x.shape[0]
     if d >= 8:
@@ -128,7 +128,7 @@ def _first_eight(S, n, x, out):
 
 @inlined
 def lowest(bits):
-    """Return the minimum of an int32 array; the maximum int32 if empty."""
+    """Return the minimum of an int32 array, or the maximum int32 if the array is empty."""
     low = np.int32(2147483647)
     for j in range(bits.shape[0]):
         low = min(low, bits[j])
@@ -151,12 +151,10 @@ def kernel_row(S, n, scale, x, out):
 
 @kernel
 def weighted_sums(X, S, a, gamma):
-    """Return sum_j a_j K(s_j, x_i) for every row of a block.
+    """Return sum_j a_j K(s_j, x_i), (n,) float32, for every row x_i of X.
 
-    X (n, d) float32, S (d, B) float32, a (B,) float32, gamma float64 -> (n,) float32.
-
-    Rows fill the vector registers. Terms are added in the order of the vectors, in partial sums of
-    `TERMS` terms.
+    X (n, d), S (d, B) and a (B,) are float32, gamma is float64. Rows fill the vector registers.
+    Terms are added in the order of the vectors, in partial sums of `TERMS` terms.
     """
     n, d = X.shape
     b = S.shape[1]
@@ -199,10 +197,10 @@ def _normalise(shares):
 def vote_shares(X, S, a, ends, gamma, power):
     """Return shares (n, k) float32 of clusters by their weighted kernel sums at rows X (n, d).
 
-    The clusters are the groups of vectors S (d, B) with weights a (B,), both float32, and `ends`,
-    as in `level_tree.vote`. A share is proportional to the cluster's kernel sum to the `power`
-    (float64). Sums are relative to the kernel value of the nearest vector, since they would vanish
-    far from all vectors.
+    Shares of a row add up to 1. Clusters are groups of vectors S (d, B) with weights a (B,), both
+    float32, and `ends` (k,), as in `level_tree.vote`. A share is proportional to the cluster's
+    kernel sum to the `power` (float64). Sums are relative to the kernel value of the nearest
+    vector, since they would vanish far from all vectors.
     """
     n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -230,8 +228,9 @@ def vote_shares(X, S, a, ends, gamma, power):
 def nearest_shares(X, S, ends, scale):
     """Return shares (n, k) float32 of clusters by their points nearest to rows X (n, d) float32.
 
-    Cluster c has the columns of S (d, B) float32 from ends[c - 1] to ends[c]; ends (k,) int64. A
-    share is proportional to exp(-scale r^2), with r the distance to the cluster's nearest point.
+    Shares of a row add up to 1, and are proportional to exp(-scale r^2). Here r is the distance to
+    the cluster's nearest point. The points of cluster c are the columns of S (d, B) float32 from
+    ends[c - 1] to ends[c], ends (k,) int64.
     """
     n, b = X.shape[0], S.shape[1]
     factor = -np.float32(scale) * LOG2_E

@@ -1,4 +1,4 @@
-"""Kernels for rows of any table: hash values, coordinates, agreement of labellings."""
+"""Kernels for rows: hash values, coordinates, random walks, and agreement of clusterings."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from distsvc.kernels.lanes import ROWS_AT_ONCE, fma, weighted_rows
 def hash_texts(data, offsets, hashes):
     """Write the 64-bit FNV-1a hash of each text (Fowler, Noll and Vo) into hashes (n,) uint64.
 
-    data (m,) uint8 are the bytes of all texts; offsets (n + 1,) int64: the bytes of text i are
-    those from offsets[i] to offsets[i + 1].
+    data (m,) uint8 are the bytes of all texts. Text i has the bytes from offsets[i] to
+    offsets[i + 1], offsets (n + 1,) int64.
     """
     for i in range(hashes.size):
         found = np.uint64(0xCBF29CE484222325)
@@ -22,11 +22,11 @@ def hash_texts(data, offsets, hashes):
 
 @kernel
 def coordinates(X, components):
-    """Return the coordinates (n, q) float32 of the rows X (n, d) float32.
+    """Return the coordinates (n, q) float32 of rows X (n, d) along components (q, d), both float32.
 
-    components (q, d) float32; features that have weight 0 in all of them are skipped. The terms of
-    a coordinate are added in the order of the features, so that a row's result depends on that row
-    alone. The last bits of a matrix product would depend on the shape of the block.
+    Features with weight 0 in all components are skipped. Terms are added in the order of the
+    features, so that a row's result depends only on this row. The last bits of a matrix product
+    would depend on the shape of the block.
     """
     (n, d), q = X.shape, components.shape[0]
     weights, used, u = np.empty((q, d), np.float32), np.empty(d, np.int64), 0
@@ -53,18 +53,16 @@ def coordinates(X, components):
 
 
 def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """Return the `coordinates` of rows X (n, d) along components (q, d) in any layout.
-
-    Without the copy, the kernel would be compiled for each layout.
-    """
-    return coordinates(X, np.ascontiguousarray(components))
+    """Return the `coordinates` of rows X (n, d) along components (q, d) of any memory layout."""
+    return coordinates(X, np.ascontiguousarray(components))  # compiled for one layout only
 
 
 @kernel
 def pairs_together(labels, sizes):
-    """Return the number of row pairs that two clusterings both keep together, (m, m) int64.
+    """Return the number (m, m) int64 of row pairs that are together in clusterings i and j.
 
-    labels (m, n) int32 are of m clusterings, from 0 to below sizes (m,) int32.
+    labels (m, n) int32 are the labels of m clusterings. They start from 0 and are below the number
+    of clusters, sizes (m,) int32.
     """
     m, n = labels.shape
     most = np.int64(0)
@@ -89,7 +87,7 @@ def pairs_together(labels, sizes):
 def separated_pairs(labels, near):
     """Return the number of (row, neighbour) pairs with different labels.
 
-    labels (n,) int32; near (n, k) int64 are the neighbours of each row.
+    labels (n,) are int32. near (n, k) int64 are the neighbours of each row.
     """
     found = 0
     for i in range(near.shape[0]):
@@ -100,11 +98,11 @@ def separated_pairs(labels, near):
 
 @kernel
 def largest_others(shares, labels, others, other_shares):
-    """Set `others` (n, m) int32 to the clusters with the largest shares besides a row's own.
+    """Set `others` (n, m) int32 to the m < k clusters with the largest shares besides a row's own.
 
-    `other_shares` (n, m) float32 are set to their shares, in descending order; ties are in the
-    order of clusters. `labels` (n,) int32 are the rows' own clusters, and m < k. Used entries of
-    `shares` (n, k) float32 are overwritten with -1.
+    They are sorted by descending share, then by cluster. `other_shares` (n, m) float32 are set to
+    their shares. `labels` (n,) int32 are the rows' own clusters. Used entries of `shares` (n, k)
+    float32 are overwritten with -1.
     """
     for i in range(shares.shape[0]):
         row = shares[i]
@@ -120,10 +118,10 @@ def largest_others(shares, labels, others, other_shares):
 
 @kernel
 def walk_on(weights, numbers, starts, X, Z, a, b, c):
-    """Set Z to a W X + b X - c Z.
+    """Set Z to a W X + b X - c Z: a step of a random walk for v vectors at once.
 
-    X and Z are (m, v) float32, with one vector in each column. W (m, m) is a sparse matrix in CSR
-    form: row i has `weights` float32 in the columns `numbers` int64, from ``starts[i]`` to
+    The columns of X and Z (m, v) float32 are the vectors. W (m, m) is a sparse matrix in CSR form:
+    row i has `weights` float32 in the columns `numbers` int64, from ``starts[i]`` to
     ``starts[i + 1]``, int64. The factors a, b and c are float32.
     """
     n_vectors = X.shape[1]  # a constant trip count would compile to scalar code

@@ -1,4 +1,4 @@
-"""Exact sums of columns, scaling of rows, and counts between edges.
+"""Exact sums of columns, scaling of rows, counts between edges, and tables of monotone maps.
 
 Sums depend neither on the order of rows nor on partitions. A float64 is a whole number of units of
 2^-1074. A sum is a number in base 2^32 with 64-bit digits that have room for carries, so that
@@ -20,7 +20,6 @@ MAX_CHUNK_ROWS = 4096
 """Maximum number of rows added at a time."""
 
 LOW_WORD_MASK = np.uint64(0xFFFFFFFF)
-"""Mask of the lower 32 bits."""
 
 
 @inlined
@@ -50,9 +49,9 @@ def _unit(exponent):
 
 @inlined
 def _split(x, unit_1, unit_2, unit_3):
-    """Return x as three parts, each a multiple of the last digit of its unit, and the remainder.
+    """Return three parts of x, each a multiple of the last bit of its unit, and the remainder.
 
-    Adding a unit rounds a number to the unit's last digit; subtracting the unit is exact.
+    Adding a unit rounds a number to the last bit of the unit. Subtracting the unit is exact.
     """
     first = (x + unit_1) - unit_1
     x -= first
@@ -66,9 +65,9 @@ def _split(x, unit_1, unit_2, unit_3):
 def _add_parts(x, n, shift, bound, digits):
     """Add the first n values x of a column to its digits (2, DIGITS) if three parts are enough.
 
-    Every value is split into three parts. Each is a whole number of its own unit, and so small that
-    `MAX_CHUNK_ROWS` of them add exactly as floats. Returns False, and adds nothing, if a value has
-    a remainder. `bound` is the largest |x - shift|.
+    Every value is split into three parts, so small that `MAX_CHUNK_ROWS` parts add exactly as
+    floats. Returns False, and adds nothing, if a value has a remainder. `bound` is the largest
+    |x - shift|.
     """
     e_at = np.int64(np.float64(bound).view(np.uint64) >> np.uint64(52))
     s_at = np.int64(np.float64(bound * bound).view(np.uint64) >> np.uint64(52))
@@ -113,9 +112,10 @@ def _add_extremes(X, least, most, counts):
 
 @inlined
 def _keep_ends(x, numbers, sign, least, k, ends, rows_of_ends):
-    """Insert values x (n,) of column k into its ends, the m values with the lowest ``sign * x``.
+    """Insert the values x of column k into ends[:, k]: its m values with the lowest ``sign * x``.
 
-    `least` is the value of x with the lowest ``sign * x``.
+    numbers (n,) are the row numbers of the first n elements of x. `least` is the value of x with
+    the lowest ``sign * x``.
     """
     m = ends.shape[0]
     if m == 0 or not sign * least < sign * ends[m - 1, k]:
@@ -132,17 +132,19 @@ def _keep_ends(x, numbers, sign, least, k, ends, rows_of_ends):
 
 @kernel
 def add_block(X, shift, digits, least, most, counts, numbers, ends, rows_of_ends):
-    """Add a block to the sums of x - shift and of (x - shift)^2 of every column.
+    """Add a block X (n, d) float64 to the statistics of every column, in place; NaN is skipped.
 
-    X (n, d) float64; NaN is skipped. shift (d,) float64 is equal for all blocks of a table, and
-    near the data, because squares are rounded once. Changed in place are the sums digits (2, d,
-    DIGITS) int64, the extremes least and most (d,) float64, and the numbers of values counts (d,)
-    int64. Returns the row and column of the first value that is infinite or has an infinite
-    square, or (-1, -1). Digits overflow after 2^30 rows unless they are normalised in between.
+    digits (2, d, DIGITS) int64 are the sums of x - shift and of (x - shift)^2. least and most (d,)
+    float64 are the extremes, and counts (d,) int64 the numbers of values. shift (d,) float64 is
+    equal for all blocks of a table, and near the data, because squares are rounded once. Digits
+    overflow after 2^30 rows unless they are normalised in between.
 
     ends (2, m, d) float64 are the m lowest values of every column, ascending, and the m highest,
-    descending. rows_of_ends (2, m, d) int64 are the numbers of their rows. Both are changed in
-    place, and the first of equal values stay. numbers (n,) int64 number the rows of X.
+    descending. The first of equal values stay. rows_of_ends (2, m, d) int64 are their row numbers.
+    numbers (n,) int64 are the row numbers of X.
+
+    Returns the row and column of the first value that is infinite or has an infinite square, or
+    (-1, -1).
     """
     n, d = X.shape
     # 2**15 values fit into a cache.
@@ -177,7 +179,7 @@ def add_block(X, shift, digits, least, most, counts, numbers, ends, rows_of_ends
 
 @inlined
 def _first_overflow(X, shift):
-    """Return the first place (row, column) of a value whose square is infinite, or (-1, -1)."""
+    """Return row and column of the first value with an infinite square, or (-1, -1)."""
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
             e = X[i, k] - shift[k]
@@ -188,11 +190,11 @@ def _first_overflow(X, shift):
 
 @kernel
 def scale_rows(X, centre, scale, fill, origin, far, bend, out):
-    """Write (x - centre) / scale - origin of every row, missing values replaced by `fill` first.
+    """Write (x - centre) / scale - origin of every row to out; missing values become `fill` first.
 
-    A scaled value z > far becomes far + bend log(1 + (z - far) / bend), and symmetrically below
-    -far, before `origin` is subtracted; `far` may be infinite. X (n, d) float64; out (n, d)
-    float32; the other arrays (d,) float64. Computed in float64.
+    A scaled value z > far becomes far + bend log(1 + (z - far) / bend) before `origin` is
+    subtracted, and likewise below -far; `far` may be infinite. X (n, d) and the other arrays (d,)
+    are float64, out (n, d) is float32.
     """
     n, d = X.shape
     for i in range(n):
@@ -224,7 +226,7 @@ def lengths(X):
 def unit_rows(X, fill, origin, out):
     """Fill missing values, divide every row by its length, and subtract `origin`.
 
-    X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
+    X (n, d), fill and origin (d,) are float64. The result is written to out (n, d) float32.
     """
     n, d = X.shape
     for i in range(n):
@@ -240,10 +242,10 @@ def unit_rows(X, fill, origin, out):
 
 @kernel
 def count_between(X, edges, counts):
-    """Add the values of a block to the counts of every column, in place.
+    """Add the values of a block X (n, d) float64 to the counts (d, b + 2) int64 of every column.
 
-    X (n, d) float64; edges (d, b) float64, rows never decreasing; counts (d, b + 2) int64. Bin j
-    has the values at or above exactly j of the edges, and the last bin the missing ones (NaN).
+    edges (d, b) float64 are ascending for each column. Bin j has the values at or above exactly j
+    edges, and the last bin has missing values (NaN).
     """
     (n, d), b = X.shape, edges.shape[1]
     column = np.empty(MAX_CHUNK_ROWS)

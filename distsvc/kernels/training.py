@@ -2,13 +2,13 @@
 
 Algorithms 1 and 2 of "Scalable Support Vector Clustering Using Budget" (Pham, Le, Dang).
 
-With the step size 1/t every violation, whenever it happened, has the weight C/t at step t. So the
-model is stored as w_{t+1} = (C/t) sum_j n_j phi(s_j) with hit counts n_j and one common scale. No
-step rescales the counts, and ties are exact. With removal the counts are whole numbers; projection
-and merging make them real, but never negative. They are float64, with a float32 copy for long sums.
+With the step size 1/t, every earlier violation has the weight C/t at step t. So the model is stored
+as w_{t+1} = (C/t) sum_j n_j phi(s_j) with hit counts n_j and one common scale. No step rescales the
+counts, and ties are exact. With removal the counts are whole numbers; projection and merging make
+them real, but never negative. They are float64, with a float32 copy for long sums.
 
-The vector with the smallest count is removed (section 3.3), the oldest of several. The vector just
-added is never removed: with removal the model would stop changing.
+The vector with the smallest count is removed (section 3.3), in a tie the oldest vector. The vector
+just added is never removed, because otherwise the model would stop changing with removal.
 """
 
 import numpy as np
@@ -21,12 +21,12 @@ REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
 """Codes of the maintenance strategies."""
 
 N_VECTORS, STEP, HITS, MAINTAINED, STOPPED_FLAG, RANDOM = 0, 1, 2, 3, 4, 5
-"""Places in the state: number of vectors, steps, violations, calls of maintenance, 1 after the
+"""Indices in the state: number of vectors, steps, violations, calls of maintenance, 1 after the
 step-norm rule stopped the descent, state of the random number generator of PROJECT_RANDOM."""
 
 ONE_BITS = np.int32(0x3F800000)
-"""The bits of the float32 1. Non-negative floats are ordered like their bits, and the minimum and
-maximum are vectorised for integers, but not for floats, because of NaN."""
+"""Bits of the float32 1. The bits of non-negative floats have the order of the floats, and minimum
+and maximum are vectorised for integers, but because of NaN not for floats."""
 
 
 @inlined
@@ -37,7 +37,7 @@ def _set_count(counts, counts32, j, value):
 
 @inlined
 def _smallest_count(counts32, born, n):
-    """Return the slot with the smallest count, the oldest of several."""
+    """Return the slot with the smallest count, in a tie the oldest."""
     bits = counts32.view(np.int32)
     low = lowest(bits[:n])
     oldest = np.int64(9223372036854775807)
@@ -67,7 +67,7 @@ def _equal_vector(row, n):
 
 @inlined
 def _nearest(row, n, p, chosen, k):
-    """Set chosen to the k slots other than p with the largest kernel values; return the number."""
+    """Set chosen to the k slots besides p with the largest kernel values; return their number."""
     m = 0
     for j in range(n):
         if j == p or (m == k and row[j] <= row[chosen[k - 1]]):
@@ -83,7 +83,7 @@ def _nearest(row, n, p, chosen, k):
 
 @inlined
 def _random_others(n, p, chosen, k, state):
-    """Set chosen to at most k different random slots other than p; return their number."""
+    """Set chosen to at most k different random slots besides p; return their number."""
     m = min(k, n - 1)
     for i in range(m):
         is_new = False
@@ -103,11 +103,11 @@ def _random_others(n, p, chosen, k, state):
 
 @inlined
 def _project(S, counts, counts32, p, row, chosen, m, scale):
-    """Give the weight of vector p to the chosen vectors: phi(p) ~ sum_i d_i phi(s_i), d >= 0.
+    """Give the weight of vector p to the m chosen vectors: phi(p) ~ sum_i d_i phi(s_i), d >= 0.
 
     Departure from section 3.3.2: the projection is onto the cone, not the span, by coordinate
     descent on m variables. The loss never exceeds the loss of a removal. Weights stay non-negative,
-    which the ascent to equilibria needs to be monotone.
+    since the ascent to equilibria would otherwise not be monotone.
     """
     gram = np.empty((m, m), np.float32)
     share = np.zeros(m, np.float32)
@@ -155,9 +155,9 @@ def _losses(counts32, n, n_p, row, loss, scale):
 
 @inlined
 def _cheapest(loss, n, p):
-    """Return the slot other than p with the smallest of the first n losses, the first of ties.
+    """Return the first slot besides p with the smallest of the first n losses.
 
-    The losses are overwritten: their bits are changed to integers with the order of the floats.
+    The losses are overwritten with integers that have the order of the floats.
     """
     loss[p] = np.float32(np.inf)
     bits = loss.view(np.int32)
@@ -173,11 +173,10 @@ def _cheapest(loss, n, p):
 def _merge(S, counts, counts32, n, p, row, loss, scale):
     """Replace vector p and its best partner by one vector z on the line between them.
 
-    z = h s_p + (1 - h) s_j with weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j), as in
+    z = h s_p + (1 - h) s_j has the weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j), as in
     "Breaking the Curse of Kernelization" (Wang, Crammer, Vucetic). Partners are compared at the
-    better of h = n_p / (n_p + n_j) and h = 0, not each at its own best h, so that the search is
-    vectorised. The chosen pair's h is then improved by a fixed-point iteration, along which the
-    weight of z never falls.
+    better of h = n_p / (n_p + n_j) and h = 0, so that the search is vectorised. The h of the best
+    pair is then improved by a fixed-point iteration, along which the weight of z never falls.
     """
     n_p = counts32[p]
     squared_distances(S, n, np.ascontiguousarray(S[:, p]), row)
@@ -214,7 +213,7 @@ def squared_norm(S, counts32, n, scale, row, x):
 
 @inlined
 def _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scale, strategy):
-    """Bring the model from n vectors to n - 1; the last slot holds the vector just added."""
+    """Reduce the model from n vectors to n - 1; the vector just added is in the last slot."""
     n = np.int64(state[N_VECTORS])
     p = _smallest_count(counts32, born, n - 1)
     k = chosen.shape[0]
@@ -239,16 +238,20 @@ def _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scal
 def descend(
     X, S, counts, counts32, born, moments, state, sums, gamma, C, budget, strategy, k, theta
 ):
-    """Do one step for each row of X, in order; return the number of rows used.
+    """Do one step for each row of X (n, d) float32, in order; return the number of rows used.
 
-    X (n, d) float32. These are changed in place: S (d, capacity) float32, counts (capacity,)
-    float64 and their float32 copy counts32, born (capacity,) int64 (the step of a vector's first
-    hit), moments (capacity,) float64 (sum of the harmonic numbers H_{s-1} over a vector's hits at
-    steps s, for the average iterate), state (6,) uint64, and sums (2,) float64 (H_t, and ||sum_j
-    n_j phi(s_j)||^2, only with theta > 0). The capacity is at least min(budget, vectors + n) + 1.
+    All other arrays are changed in place:
 
-    With theta > 0, stops after a step with ||w_{t+1} - w_t|| <= theta, the papers' rule. The norm
-    is of the gradient step, without the change by maintenance.
+    * S (d, capacity) float32; the capacity is at least min(budget, vectors + n) + 1
+    * counts (capacity,) float64, and their copy counts32 float32
+    * born (capacity,) int64: the step of a vector's first hit
+    * moments (capacity,) float64: for the average iterate, the sum of the harmonic numbers H_{s-1}
+      over a vector's hits at steps s
+    * state (6,) uint64
+    * sums (2,) float64: H_t and, if theta > 0, ||sum_j n_j phi(s_j)||^2
+
+    If theta > 0, the descent stops after a step with ||w_{t+1} - w_t|| <= theta, the papers' rule.
+    This is the norm of the gradient step, without the change by maintenance.
     """
     scale = -np.float32(gamma) * LOG2_E
     capacity = S.shape[1]
@@ -263,7 +266,7 @@ def descend(
         kernel_row(S, n, scale, x, row)
         total = dot(counts32[:n], row[:n])
         hit = np.float64(total) * C < t - 1.0 or n == 0
-        if theta > 0.0:
+        if theta > 0.0:  # the squared norm of the step, times t^2
             norm = C / max(t - 1.0, 1.0)
             step = norm * norm * sums[1] + (C * C - 2.0 * C * norm * total if hit else 0.0)
             sums[1] += 2.0 * total + 1.0 if hit else 0.0
@@ -308,9 +311,9 @@ def gram_matrix(X, gamma):
 def coordinate_ascent(K, a, bound, tolerance, max_sweeps):
     """Maximise sum a - a'Ka/2 over 0 <= a <= bound by coordinates; return the number of sweeps.
 
-    K (n, n) float64 with a unit diagonal; a (n,) float64 is the start and is overwritten. Ends when
-    no variable violates its optimality condition by more than `tolerance`. Between full sweeps only
-    the variables that moved in the last one are visited.
+    K (n, n) float64 has a unit diagonal. a (n,) float64 is the start and is overwritten. The ascent
+    ends when no variable violates its optimality condition by more than `tolerance`. Between full
+    sweeps, only variables that moved in their last visit are visited.
     """
     n = K.shape[0]
     g = np.ones(n)

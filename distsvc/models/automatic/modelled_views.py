@@ -62,8 +62,9 @@ class ModelledRows:
         mapped = ScaledNumbers(draws, middles)
         if columns.axes is not None:  # components are not stored
             return cls(columns, rows, mixed, labelled, (mapped,))
-        scales = mapped, _as_stored(mapped, *columns.stored(X, rows))
-        cells = NumberCells(*columns.cells(X, rows))
+        indices, (stored, log_slopes, log_inside, chances), values = columns.draws(X, rows)
+        scales = mapped, _as_stored(mapped, stored, values, log_slopes)
+        cells = NumberCells(indices, log_inside, chances)
         is_rounded = bool((cells.indices >= 0).any())
         return cls(columns, rows, mixed, labelled, scales, cells if is_rounded else None)
 

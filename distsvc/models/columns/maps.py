@@ -216,39 +216,31 @@ class NumberMap:
             out[beyond] = self._beyond(x[beyond])
         return compressed(out)
 
-    def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return values (n,) drawn from the cells of x (n,), and their log slopes (n,).
+    def draws(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+        """Return values drawn from the cells of x (n,), and three properties of them: (4, n).
 
-        With the same uniforms (n,), `mapped_to` returns the mapped values of these draws. A slope
-        is the derivative of a draw with respect to its mapped value. Both are infinite if a draw
-        from an open cell exceeds the largest float.
-        """
-        scores = self._scores_in_cells(x, uniforms)
-        place = interpolated(scores, self.scores, self.places)
-        mapped = interpolated(scores, self.scores, self.targets)
-        piece = np.searchsorted(self.scores, scores, side="right") - 1
-        piece = np.clip(piece, 0, len(self.places) - 2)
-        steepness = np.diff(self.places)[piece] / np.diff(self.targets)[piece]
-        beyond = np.maximum(np.abs(mapped) - ROBUST_LIMIT, 0.0)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            values, slopes = INVERSES[self.scale](place)
-            return values, np.log(slopes * steepness) + np.log1p(beyond / ROBUST_BEND)
-
-    def in_cells(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log densities (n,) of mapped draws inside the cells of x (n,).
-
-        Also returns the probabilities (n,) of these cells.
+        These are the log derivatives of the draws with respect to their mapped values, the log
+        densities of the mapped draws inside their cells, and the probabilities of the cells. With
+        the same uniforms (n,), `mapped_to` returns the mapped draws. Draws from open cells may be
+        infinite.
         """
         low, high = self._ends_of_cells(x)
         scores = _between(low, high, uniforms)
-        mapped = interpolated(scores, self.scores, self.targets)
-        piece = np.searchsorted(self.scores, scores, side="right") - 1
-        piece = np.clip(piece, 0, len(self.places) - 2)
         _, a, b = _lower_tail(low, high)
         chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
-        found = np.log(np.diff(self.scores)[piece] / np.diff(self.targets)[piece] / chances)
-        found += np.log1p(np.maximum(np.abs(mapped) - ROBUST_LIMIT, 0.0) / ROBUST_BEND)
-        return found - 0.5 * (scores**2 + np.log(2.0 * np.pi)), chances
+        mapped = interpolated(scores, self.scores, self.targets)
+        beyond = np.maximum(np.abs(mapped) - ROBUST_LIMIT, 0.0)
+        piece = np.searchsorted(self.scores, scores, side="right") - 1
+        piece = np.clip(piece, 0, len(self.places) - 2)
+        per_place, per_score = (
+            np.diff(one)[piece] / np.diff(self.targets)[piece] for one in (self.places, self.scores)
+        )
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            bend = np.log1p(beyond / ROBUST_BEND)  # log derivative of `compressed`, negated
+            values, slopes = INVERSES[self.scale](interpolated(scores, self.scores, self.places))
+            log_inside = np.log(per_score / chances) + bend
+            log_inside -= 0.5 * (scores**2 + np.log(2.0 * np.pi))
+            return np.stack([values, np.log(slopes * per_place) + bend, log_inside, chances])
 
     def facts(self) -> Facts:
         names = ("scale", "step", "low", "high", "first_edge", "last_edge")

@@ -8,7 +8,7 @@ so that equal rows have equal labels.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -217,31 +217,25 @@ class NumberColumn:
             out[~with_amount, 1] = ndtri(u[~with_amount])
         out[:, 2] = np.where(missing, -1.0, at_spike)
 
-    def stored(
+    def draws(
         self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `NumberMap.stored` of values x (n,); NaN at missing values and at the spike."""
-        present = ~np.isnan(x) & ~self._at_spike(x)
-        found = np.full((2, len(x)), np.nan)
-        own, uniforms = self.amounts or self.map, keyed_uniforms(rows[present], salt)
-        found[:, present] = own.stored(x[present], uniforms)
-        return found[0], found[1]
+        """Return the indices (n,) of the cells of values x (n,), and `NumberMap.draws` (4, n).
 
-    def cells(
-        self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the indices (n,) int64 of the cells of values x (n,), and `NumberMap.in_cells`.
-
-        Indices are -1 where `stored` is NaN, and everywhere if the map is continuous.
+        Indices are -1 at missing values, at the spike, and everywhere if the map is continuous. The
+        log densities and probabilities of such cells are 0. Missing values and the spike have no
+        draws, but NaN.
         """
         present = ~np.isnan(x) & ~self._at_spike(x)
-        indices, log_inside, chances = np.full(len(x), -1), np.zeros(len(x)), np.zeros(len(x))
-        own = self.amounts or self.map
+        own, uniforms = self.amounts or self.map, keyed_uniforms(rows[present], salt)
+        indices, found = np.full(len(x), -1), np.zeros((4, len(x)))
+        found[:2] = np.nan
+        found[:, present] = own.draws(x[present], uniforms)
         if own.step:
             indices[present] = np.unique(x[present], return_inverse=True)[1]
-            uniforms = keyed_uniforms(rows[present], salt)
-            log_inside[present], chances[present] = own.in_cells(x[present], uniforms)
-        return indices, log_inside, chances
+        else:
+            found[2:] = 0.0
+        return indices, found
 
     def facts(self) -> Facts:
         amounts = None if self.amounts is None else self.amounts.facts()
@@ -419,36 +413,21 @@ class ColumnModel:
         axes = self.axes if all_stay else None
         return replace(self, columns=columns, salts=np.array(salts, np.uint64), axes=axes)
 
-    def stored(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return draws, stored values, and log slopes of the draws (see `NumberMap.stored`).
+    def draws(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return `NumberColumn.draws` of the numbers in stored rows X (n, d) with numbers (n,).
 
-        They are of the numbers in stored rows X (n, d) with row numbers (n,). Each is an array (n,
-        p), NaN where a number is missing. `prepared` maps the same draws.
+        The results are the indices (n, p) int64 of cells, the draws (4, n, p), and the stored
+        values (n, p), NaN where there is no draw. `prepared` maps the same draws.
         """
         shape = len(X), len(self.layout.numbers)
-        draws, values, log_slopes = np.empty(shape), np.empty(shape), np.empty(shape)
-        for place, (j, column, x) in enumerate(self._numbers(X)):
-            draws[:, place], log_slopes[:, place] = column.stored(x, rows, self.salts[j])
-            values[:, place] = np.where(np.isnan(draws[:, place]), np.nan, x)
-        return draws, values, log_slopes
-
-    def cells(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return `NumberColumn.cells` (n, p) of the numbers in stored rows X (n, d)."""
-        shape = len(X), len(self.layout.numbers)
-        indices, log_inside, chances = np.empty(shape, np.int64), np.empty(shape), np.empty(shape)
-        for place, (j, column, x) in enumerate(self._numbers(X)):
-            found = column.cells(x, rows, self.salts[j])
-            indices[:, place], log_inside[:, place], chances[:, place] = found
-        return indices, log_inside, chances
-
-    def _numbers(self, X: np.ndarray) -> Iterator[tuple[int, NumberColumn, np.ndarray]]:
-        """Yield the index, the model and the values (n,) of each numeric column of the mixture."""
-        firsts = {int(first): j for j, first in enumerate(self.layout.firsts)}
-        for prepared in self.layout.numbers.tolist():
-            j = firsts[prepared] if prepared in firsts else firsts[prepared - 1]
-            column = self.columns[j]
+        indices, found, values = np.empty(shape, np.int64), np.empty((4, *shape)), np.empty(shape)
+        owners = np.searchsorted(self.layout.firsts, self.layout.numbers, "right") - 1
+        for place, j in enumerate(owners.tolist()):
+            column, x = self.columns[j], np.ascontiguousarray(X[:, j], np.float64)
             assert isinstance(column, NumberColumn)
-            yield j, column, np.ascontiguousarray(X[:, j], np.float64)
+            indices[:, place], found[:, :, place] = column.draws(x, rows, self.salts[j])
+            values[:, place] = np.where(np.isnan(found[0, :, place]), np.nan, x)
+        return indices, found, values
 
     @property
     def firsts(self) -> np.ndarray:
