@@ -10,27 +10,20 @@ Processors without fused multiply-add compute `fma` in software, slowly, with th
 Without compilation, results are equal up to rounding.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, overload
 
-if TYPE_CHECKING:
-    from numba.core.base import BaseContext
-    from numba.core.typing.templates import Signature
-
-    Factors: TypeAlias = list[tuple[ir.Value, ir.Value]]
-    Intrinsic: TypeAlias = tuple[Signature, Callable[..., ir.Value]]
-
-Scalar = TypeVar("Scalar", float, np.float32)
+Factors: TypeAlias = list[tuple[ir.Value, ir.Value]]
+Intrinsic: TypeAlias = tuple[Signature, Callable[..., ir.Value]]
 
 LANES = 32, 8, 1
 """Numbers of partial sums, used in turn: for multiples of 32 elements, then of 8, then the rest."""
@@ -46,11 +39,6 @@ POINTS_AT_ONCE = 4
 
 FLOAT32, FLOAT64 = ir.FloatType(), ir.DoubleType()
 INT16, INT32 = ir.IntType(16), ir.IntType(32)
-
-
-def _distance_factors(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> Factors:
-    gap = builder.fsub(x, y)
-    return [(gap, gap)]
 
 
 def _projection_factors(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.Value) -> Factors:
@@ -70,9 +58,7 @@ def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intri
         wide = types.float32 if all(a.dtype == types.float32 for a in arrays) else types.float64
         result = wide if n_sums == 1 else types.UniTuple(wide, n_sums)
 
-        def generate(
-            context: BaseContext, builder: ir.IRBuilder, _: Signature, values: Sequence[ir.Value]
-        ) -> ir.Value:
+        def generate(context, builder, _, values):
             number = context.get_value_type(wide)
             views = [
                 context.make_array(kind)(context, builder, value)
@@ -88,7 +74,7 @@ def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intri
                 zeros = ir.Constant(vector, [0.0] * lanes)
                 parts = [cgutils.alloca_once(builder, vector) for _ in sums]
                 step = context.get_constant(types.intp, lanes)
-                # lanes are powers of 2
+                # A multiple of lanes, which are a power of 2.
                 stop = builder.and_(n, context.get_constant(types.intp, -lanes))
                 with builder.if_then(builder.icmp_signed("<", start, stop)):
                     for part in parts:
@@ -109,9 +95,7 @@ def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intri
     return typed
 
 
-def _read(
-    builder: ir.IRBuilder, data: ir.Value, place: ir.Value, vector: ir.VectorType
-) -> ir.Value:
+def _read(builder: ir.IRBuilder, data: ir.Value, place: ir.Value, vector: ir.Type) -> ir.Value:
     """Return the elements of an array from `place` on, converted to the vector's type."""
     element = data.type.pointee
     own = ir.VectorType(element, vector.count)
@@ -143,13 +127,7 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
 class _RowCode:
     """Builder of the vector code of a call whose arrays have rows of `ROWS_AT_ONCE` elements."""
 
-    def __init__(
-        self,
-        context: BaseContext,
-        builder: ir.IRBuilder,
-        kinds: Sequence[types.Type],
-        values: Sequence[ir.Value],
-    ):
+    def __init__(self, context: Any, builder: ir.IRBuilder, kinds: list[types.Type], values: Any):
         self.builder = builder
         self.arguments = [
             context.make_array(kind)(context, builder, value)
@@ -204,9 +182,7 @@ def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
     def typed(*kinds: types.Type) -> Intrinsic:
         own = [k if isinstance(k, types.Array) or k == types.int32 else types.intp for k in kinds]
 
-        def generate(
-            context: BaseContext, builder: ir.IRBuilder, _: Signature, values: Sequence[ir.Value]
-        ) -> ir.Value:
+        def generate(context, builder, _, values):
             code(_RowCode(context, builder, own, values))
             return context.get_dummy_value()
 
@@ -346,9 +322,7 @@ def _sum_below(of: _RowCode) -> None:
     of.write(counts, of.first, builder.sext(builder.load(count), _vector(INT32)))
 
 
-def column_squares(
-    rows: np.ndarray, points: np.ndarray, out: np.ndarray, lowest: np.ndarray, highest: np.ndarray
-) -> None:
+def column_squares(rows, points, out, lowest, highest):
     """Set out (m, ROWS_AT_ONCE) to squared distances between points (m, d) and columns of rows.
 
     rows (d, ROWS_AT_ONCE) and points are contiguous float32. Squares are added in the order of the
@@ -365,7 +339,7 @@ def column_squares(
     lowest[:], highest[:] = out.min(axis=0), out.max(axis=0)
 
 
-def count_up_to(values: np.ndarray, limits: np.ndarray, counts: np.ndarray) -> None:
+def count_up_to(values, limits, counts):
     """Set counts (ROWS_AT_ONCE,) to the number of each column's elements that are <= its limit.
 
     values (m, ROWS_AT_ONCE) are int16, m < 2^15. Limits and counts are int32; limits fit int16.
@@ -373,15 +347,7 @@ def count_up_to(values: np.ndarray, limits: np.ndarray, counts: np.ndarray) -> N
     counts[:] = (values <= limits).sum(axis=0)
 
 
-def sum_below(
-    squares: np.ndarray,
-    limits: np.ndarray,
-    start: int,
-    stop: int,
-    step: int,
-    sums: np.ndarray,
-    counts: np.ndarray,
-) -> None:
+def sum_below(squares, limits, start, stop, step, sums, counts):
     """Set sums (ROWS_AT_ONCE,) float32 to the sum of each column's elements below its limit.
 
     counts (ROWS_AT_ONCE,) int32 are set to the number of these elements. squares (m, ROWS_AT_ONCE)
@@ -394,7 +360,7 @@ def sum_below(
         sums += row
 
 
-def weighted_rows(weights: np.ndarray, rows: np.ndarray, n: int, out: np.ndarray) -> None:
+def weighted_rows(weights, rows, n, out):
     """Set out (ROWS_AT_ONCE,) to weights (n,) @ rows (n, ROWS_AT_ONCE), all float32.
 
     Each element is summed in the order of the rows, with one rounding a term.
@@ -404,15 +370,7 @@ def weighted_rows(weights: np.ndarray, rows: np.ndarray, n: int, out: np.ndarray
         out += weights[b] * rows[b]
 
 
-def squares_of_products(
-    weights: np.ndarray,
-    stride: int,
-    rows: np.ndarray,
-    means: np.ndarray,
-    n: int,
-    gaps: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def squares_of_products(weights, stride, rows, means, n, gaps, out):
     """Set out (ROWS_AT_ONCE,) to the squared lengths of L (x - means) for the columns x of rows.
 
     If `stride` is p, L is the lower triangle of weights[:n, :n], with weights (p, p). If `stride`
@@ -424,14 +382,7 @@ def squares_of_products(
     out[:] = ((np.tril(lower) @ gaps[:n]) ** 2).sum(axis=0)
 
 
-def add_moments(
-    weights: np.ndarray,
-    rows: np.ndarray,
-    n: int,
-    stride: int,
-    first: np.ndarray,
-    second: np.ndarray,
-) -> None:
+def add_moments(weights, rows, n, stride, first, second):
     """Add weighted sums over the columns x of rows: of x to first (p,), of x x.T to `second`.
 
     Only the first n of rows (p, ROWS_AT_ONCE) are used; weights are (ROWS_AT_ONCE,). If `stride` is
@@ -446,27 +397,27 @@ def add_moments(
         second[0, :n] += (weighted * rows[:n]).sum(axis=1)
 
 
-def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+def fma(a, b, c):
     """Return a b + c, rounded once. Arguments are all float32 or all float64."""
     return a * b + c
 
 
-def total(x: np.ndarray) -> Any:
+def total(x):
     """Return the sum of x (n,), in its type."""
     return x.sum()
 
 
-def dot(x: np.ndarray, y: np.ndarray) -> Any:
+def dot(x, y):
     """Return x.y of two arrays (n,), in float32 if both are, else in float64."""
     return x @ y
 
 
-def square_distance(x: np.ndarray, y: np.ndarray) -> Any:
+def square_distance(x, y):
     """Return ||x - y||^2 of two arrays (n,), in float32 if both are, else in float64."""
     return (x - y) @ (x - y)
 
 
-def projection(v: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
+def projection(v, x, y):
     """Return v.(x - y) and ||x - y||^2 of arrays (n,), in float32 if all are, else in float64."""
     return v @ (x - y), (x - y) @ (x - y)
 
@@ -480,7 +431,7 @@ def _fma(a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
 def _compile(function: Callable[..., Any], typed: Callable[..., Intrinsic]) -> None:
     """Replace calls of a function in compiled kernels by the code that `typed` generates."""
 
-    def definition(_: BaseContext, *kinds: types.Type) -> Intrinsic:
+    def definition(_: Any, *kinds: types.Type) -> Intrinsic:
         return typed(*kinds)
 
     own = signature(definition)
@@ -493,7 +444,7 @@ def _compile(function: Callable[..., Any], typed: Callable[..., Intrinsic]) -> N
 _compile(fma, _fma)
 _compile(total, _sums(lambda _, x: [(x, ir.Constant(x.type, [1.0] * x.type.count))]))
 _compile(dot, _sums(lambda _, x, y: [(x, y)]))
-_compile(square_distance, _sums(_distance_factors))
+_compile(square_distance, _sums(lambda builder, x, y: [(builder.fsub(x, y),) * 2]))
 _compile(projection, _sums(_projection_factors, 2))
 _compile(column_squares, _of_rows(_column_squares))
 _compile(count_up_to, _of_rows(_count_up_to))

@@ -130,7 +130,7 @@ def labelled(mixture, rows, flags):
     numbers = np.nan_to_num(rows.X) if flags else rows.X
     Z = np.hstack([numbers, rows.levels, absent]).astype(np.float32)
     places = np.arange(5, 8) if flags else np.zeros(0, np.int64)
-    return MixtureLabeller.of_components(mixture, np.arange(3), places, np.arange(3, 5)), Z
+    return MixtureLabeller(mixture, np.arange(3), places, np.arange(3, 5)), Z
 
 
 @pytest.mark.parametrize("flags", [True, False])

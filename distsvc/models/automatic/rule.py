@@ -146,7 +146,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
     @cached_property
     def _densities(self) -> MixtureLabeller:
         places = self.numbers, self.absent, self.levels
-        return MixtureLabeller.of_components(self.mixture, *places)
+        return MixtureLabeller(self.mixture, *places)
 
 
 def of_latent(rule: AnyRule, layout: PreparedLayout) -> AnyRule:

@@ -8,7 +8,7 @@ so that equal rows have equal labels.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -44,22 +44,6 @@ _NUMBER_KINDS = ("continuous", "ordinal", ZERO_INFLATED)
 
 SALT_ROWS = 64
 """Number of rows whose ranks decide the random numbers of a column."""
-
-
-class Cutter:
-    """A reader of consecutive tables from one array."""
-
-    def __init__(self, tables: np.ndarray):
-        self.tables, self.place = tables, 0
-
-    def __call__(self, n: int) -> np.ndarray:
-        found = self.tables[self.place : self.place + n]
-        if len(found) != n or n < 0:
-            raise ValueError(
-                f"array 'tables': expected {n} numbers from place {self.place}, found {len(found)}"
-            )
-        self.place += n
-        return found
 
 
 @dataclass(frozen=True)
@@ -150,7 +134,7 @@ class CategoryColumn:
         return [self.codes, self.shares]
 
     @classmethod
-    def restored(cls, facts: Facts, cut: Cutter) -> Self:
+    def restored(cls, facts: Facts, cut: Callable[[int], np.ndarray]) -> Self:
         return cls(cut(facts["levels"]), cut(facts["levels"]))
 
 
@@ -245,7 +229,7 @@ class NumberColumn:
         return self.map.tables() + ([] if self.amounts is None else self.amounts.tables())
 
     @classmethod
-    def restored(cls, facts: Facts, cut: Cutter) -> Self:
+    def restored(cls, facts: Facts, cut: Callable[[int], np.ndarray]) -> Self:
         whole = NumberMap.restored(facts["map"], cut)
         amounts = facts["amounts"]
         of_amounts = None if amounts is None else NumberMap.restored(amounts, cut)
@@ -458,18 +442,30 @@ class ColumnModel:
     @classmethod
     def restored(cls, facts: Sequence[Facts | None], tables: np.ndarray, salts: np.ndarray) -> Self:
         """Return the saved model; raise ValueError or KeyError if it is damaged."""
-        cut, columns = Cutter(tables), []
+        place = 0
+
+        def cut(n: int) -> np.ndarray:
+            nonlocal place
+            found = tables[place : place + n]
+            if len(found) != n or n < 0:
+                raise ValueError(
+                    f"array 'tables': expected {n} numbers from place {place}, found {len(found)}"
+                )
+            place += n
+            return found
+
+        columns: list[NumberColumn | CategoryColumn | None] = []
         for one in facts:
             is_category = one is not None and one["kind"] == "category"
             kind = CategoryColumn if is_category else NumberColumn
             columns.append(None if one is None else kind.restored(one, cut))
         found = cls(columns, salts)
-        rest, r = tables[cut.place :], len(found.layout.latent)
+        rest, r = tables[place:], len(found.layout.latent)
         if not len(rest):
             return found
         if not r or len(rest) % r:
             raise ValueError(
-                f"array 'tables': expected {cut.place} numbers and {r} for each component, found "
+                f"array 'tables': expected {place} numbers and {r} for each component, found "
                 f"{len(tables)}"
             )
         return replace(found, axes=rest.reshape(-1, r))

@@ -1,7 +1,6 @@
 """Shares of clusters and densities of prepared rows in a mixture."""
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -17,15 +16,7 @@ class MixtureLabeller:
     numbers: np.ndarray  # (p,) int64: columns with the numbers
     absent: np.ndarray  # (p,) int64: columns that are not 0 where a number is missing; (0,): NaN is
     levels: np.ndarray  # (q,) int64: columns with levels, which are -1 or NaN where missing
-    cluster: np.ndarray  # (K,) int32: cluster of each component
-
-    @classmethod
-    def of_components(
-        cls, mixture: NormalMixture, numbers: np.ndarray, absent: np.ndarray, levels: np.ndarray
-    ) -> Self:
-        """Return the labeller whose clusters are the components."""
-        cluster = np.arange(mixture.n_components, dtype=np.int32)
-        return cls(mixture, numbers, absent, levels, cluster)
+    cluster: np.ndarray | None = None  # (K,) int32: cluster of each component; None: itself
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""
@@ -52,14 +43,16 @@ class MixtureLabeller:
         self, Z: np.ndarray, n_labels: int, n_shares: int, n_densities: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels, shares and densities of `label_rows`; each has n rows or none."""
-        own, Z = self.mixture, np.ascontiguousarray(Z, np.float32)
+        own, Z, cluster = self.mixture, np.ascontiguousarray(Z, np.float32), self.cluster
+        if cluster is None:
+            cluster = np.arange(own.n_components, dtype=np.int32)
         is_known = Z[:, self.absent] == 0.0 if self.absent.size else ~np.isnan(Z[:, self.numbers])
         order, starts, present, _ = Patterns.of(is_known)
         labels, densities = np.empty(n_labels, np.int32), np.empty((n_densities, 2))
-        shares = np.empty((n_shares, int(self.cluster.max()) + 1), np.float32)
+        shares = np.empty((n_shares, int(cluster.max()) + 1), np.float32)
         label_rows(
             Z, self.numbers, self.levels, order, starts, present, np.log(own.weights), own.means,
             own.covariances, np.log(own.chances), own.expected_log_chances, own.first_level,
-            own.n_levels, self.cluster, labels, shares, densities,
+            own.n_levels, cluster, labels, shares, densities,
         )  # fmt: skip
         return labels, shares, densities

@@ -107,7 +107,7 @@ class MixtureEngine(Engine):
             fits = [fit for fit in found.best_of_each if fit.mixture.n_components <= n_components]
         prior = Prior.of(self._rows)
         mixture, _ = fitted(self._rows, fits[-1].mixture, prior, PILOT_STEPS, PILOT_TOLERANCE)
-        posterior = MixtureLabeller.of_components(mixture, *self.places).shares(self._prepared)
+        posterior = MixtureLabeller(mixture, *self.places).shares(self._prepared)
         sizes = np.bincount(posterior.argmax(axis=1), minlength=mixture.n_components)
         mixture = mixture.ordered(np.argsort(-sizes, kind="stable"))
         return mixture, ComponentRule.of(mixture, self.places, self._prepared)

@@ -128,7 +128,7 @@ class ComponentRule(OfMixture):
 
         `places` are `numbers`, `absent` and `levels`.
         """
-        posterior, densities = MixtureLabeller.of_components(mixture, *places)(Z)
+        posterior, densities = MixtureLabeller(mixture, *places)(Z)
         labels = posterior.argmax(axis=1)
         tails = density_tails(densities[:, 1], labels, mixture.n_components, len(places[0]))
         return cls(
@@ -171,4 +171,4 @@ class ComponentRule(OfMixture):
 
     @cached_property
     def _labeller(self) -> MixtureLabeller:
-        return MixtureLabeller.of_components(self.mixture, self.numbers, self.absent, self.levels)
+        return MixtureLabeller(self.mixture, self.numbers, self.absent, self.levels)
