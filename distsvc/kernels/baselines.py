@@ -147,7 +147,7 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
             growth = _growth(weights[i], means[i], weights[j], means[j])
             if sums[i] + sums[j] + growth <= threshold:
                 last = child[j]
-                if last >= 0:  # put the list of j's children in front of the rest of i's list
+                if last >= 0:  # test the children of j next
                     while sibling[last] >= 0:
                         last = sibling[last]
                     sibling[last] = following
@@ -197,7 +197,7 @@ def stream_rows(
     A row x descends the tree to a leaf. In an inner node i it goes to children[i, 0] if
     directions[i].x is at most thresholds[i], else to children[i, 1]. The children of a leaf are -1.
     The leaf's mean, count and direction are updated. The direction is a row u of `leading`, whose
-    norm is the eigenvalue. The update is that of CCIPCA:
+    norm is the eigenvalue. It is updated by CCIPCA:
 
         u <- (1 - r) u + r (x - mean) ((x - mean) . u) / |u|,    r = min((1 + amnesia) / count, 1/2)
 

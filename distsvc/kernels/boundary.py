@@ -5,8 +5,8 @@ balls that cover the table (Jung, Lee and Lee 2010). Segments are sampled for th
 
 The complete graph (Ben-Hur et al. 2001) has an edge for every segment inside the level set. Its
 components are found without testing all pairs. The vertices are in the leaves of a tree of boxes.
-All pairs of two boxes are skipped if their vertices are already joined, or if a bound on f shows
-that every segment between the boxes leaves the level set. The result is exact.
+All pairs of two boxes are skipped if they are already joined, or if a bound on f shows that every
+segment leaves the level set. The result is exact.
 """
 
 import numpy as np
@@ -27,8 +27,8 @@ def climb(X, S, a, gamma, tolerance, max_iter):
     X (n, d), S (d, B) and the positive weights a (B,) are float32. Returns the end points (n, d)
     float32. A trajectory ends when a step is at most `tolerance` / sqrt(2 gamma) long, or after
     `max_iter` steps. The map is mean shift, an EM algorithm: f never falls along a trajectory.
-    Exponents are shifted by that of the nearest vector. So a point far from all vectors moves to
-    the nearest vector, instead of to 0 / 0.
+    Exponents are relative to the nearest vector's. So a point far from all vectors moves to the
+    nearest vector, instead of to 0 / 0.
     """
     n, d = X.shape
     b = S.shape[1]

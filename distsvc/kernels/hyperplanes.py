@@ -1,4 +1,4 @@
-"""Incremental minimum-density hyperplanes in a complete binary tree: learning and routing.
+"""Incremental minimum-density hyperplanes in a complete binary tree: learning, routing, shares.
 
 Nodes are numbered from 0 by level; node j has the children 2 j + 1 and 2 j + 2. Its hyperplane is
 {x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. Arrays with one number

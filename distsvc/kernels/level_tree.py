@@ -191,7 +191,7 @@ def vote(X, S, a, ends, gamma):
     X (n, d), S (d, B) and the positive weights a (B,) are float32, gamma is float64. The vectors of
     group c are from ends[c - 1] to ends[c], ends (k,) int64. The first of equal groups wins.
 
-    Exponents are shifted by that of the nearest vector, so that sums of distant rows do not vanish.
+    Exponents are relative to the nearest vector's, so that sums of distant rows do not vanish.
     Bounds decide most rows without their sums. A lower bound of the nearest vector's group is its
     smallest weight, since the nearest vector counts fully. An upper bound of another group has all
     its weight at the distance of its nearest vector.

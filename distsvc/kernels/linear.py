@@ -297,7 +297,7 @@ def interleave(pairs):
 
 @kernel
 def shrink(G, alpha, rows, least, most):
-    """Return the `rows` (m,) int64 except those whose G keeps alpha at a bound.
+    """Return the `rows` (m,) int64 without rows whose G keeps alpha at a bound.
 
     `least` and `most` are from `extremes`.
     """

@@ -1,7 +1,7 @@
 """Expectation maximisation (EM) for mixtures of normals times categorical distributions.
 
-K components, p numbers, q categories with L levels in all, n rows. Also for mixtures of normals of
-one column whose values are known up to a cell.
+Shapes of arrays are by K components, p numbers, q categories with L levels in all, and n rows.
+`fit_cells` fits normals to one column whose values are known up to a cell.
 """
 
 import math
@@ -24,7 +24,7 @@ MIN_LOG_SHARE = -120.0
 """Log density of a component, relative to the highest, below which its posterior is 0."""
 
 MIN_RELATIVE_SD = 0.05
-"""Minimum standard deviation of a density of numbers, relative to that of the column."""
+"""Minimum standard deviation of a density, relative to the column's standard deviation."""
 
 MIN_POSTERIOR = 1e-5
 """Posterior up to which a row is skipped in a component's sums, to save time."""
@@ -428,7 +428,7 @@ def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
 
     scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. For variances,
     `share` times prior (p, p) is added to every scatter matrix, and `freedom` to every mass. axes
-    (p, p) are the start of A, and are set to the result, whose rows a have a' prior a = 1.
+    (p, p) are the start of A, and are set to the result. Its rows a have a' prior a = 1.
     variances (K, p) are set to the diagonals of D_k.
     """
     k, p = mass.shape[0], axes.shape[0]

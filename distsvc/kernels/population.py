@@ -15,7 +15,7 @@ from distsvc.kernels.lanes import dot, total
 from distsvc.kernels.mixture import LOG_TWO_PI, MIN_RELATIVE_SD, PRIOR_MEAN_ROWS, solve
 
 TAILS = (3.0, 5.0, 8.0, 14.0)
-"""Degrees of freedom of Student's t that are tried for the residuals of a number."""
+"""Degrees of freedom that are tried in Student's t for residuals."""
 
 MAX_TERMS = 60
 """Maximum number of products and hinges that are tried for a number, by their correlation with it;
@@ -228,7 +228,7 @@ def log_shape(z, kind, a, b, c, constant):
 
 @inlined
 def sum_of_logs(x):
-    """Return the sum of the logarithms of x (m,), each at least 1."""
+    """Return the sum of the logarithms of x (m,), x >= 1, with few calls of the logarithm."""
     value, product = 0.0, 1.0
     for i in range(x.shape[0]):
         product *= x[i]

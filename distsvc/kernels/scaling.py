@@ -14,7 +14,7 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import ROWS_AT_ONCE
 
 DIGITS = 68
-"""Number of digits in base 2^32 of the sum of a column."""
+"""Number of base-2^32 digits in the sum of a column."""
 
 MAX_CHUNK_ROWS = 4096
 """Maximum number of rows added at a time."""

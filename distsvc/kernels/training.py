@@ -25,8 +25,8 @@ N_VECTORS, STEP, HITS, MAINTAINED, STOPPED_FLAG, RANDOM = 0, 1, 2, 3, 4, 5
 step-norm rule stopped the descent, state of the random number generator of PROJECT_RANDOM."""
 
 ONE_BITS = np.int32(0x3F800000)
-"""Bits of the float32 1. The bits of non-negative floats have the order of the floats, and minimum
-and maximum are vectorised for integers, but because of NaN not for floats."""
+"""Bits of the float32 1. The bits of non-negative floats have the order of the floats. Minimum and
+maximum are vectorised for integers, but not for floats, because of NaN."""
 
 
 @inlined

@@ -15,7 +15,7 @@ from distsvc.models.columns.model import (
 )
 
 TIME_STEPS = {"a day": 86_400, "an hour": 3_600, "a minute": 60, "a second": 1}
-"""Lengths in seconds of the units that describe the steps of a column of times."""
+"""Units in which steps between times are described, in seconds."""
 
 SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
 """Words for the keys of `SCALES`."""

@@ -217,12 +217,12 @@ class NumberMap:
         return compressed(out)
 
     def draws(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Return values drawn from the cells of x (n,), and three properties of them: (4, n).
+        """Return an array (4, n): values drawn from the cells of x (n,), and their properties.
 
-        These are the log derivatives of the draws with respect to their mapped values, the log
-        densities of the mapped draws inside their cells, and the probabilities of the cells. With
-        the same uniforms (n,), `mapped_to` returns the mapped draws. Draws from open cells may be
-        infinite.
+        Row 0 has the draws, and row 1 their log derivatives with respect to the mapped draws. Row 2
+        has the log densities of the mapped draws inside their cells, and row 3 the probabilities of
+        the cells. With the same uniforms (n,), `mapped_to` returns the mapped draws. Draws from
+        open cells may be infinite.
         """
         low, high = self._ends_of_cells(x)
         scores = _between(low, high, uniforms)
@@ -300,8 +300,8 @@ def rounding_error(value: float, gap: float) -> float:
     """Return the maximum distance at which a stored value equals the learned `value`.
 
     Equal numbers may differ by rounding, such as a 32-bit and a 64-bit float, or results of two
-    computations. `gap` is the distance of `value` to its nearest learned neighbour; the result is
-    below this distance. 0 stands for an unknown gap.
+    computations. `gap` is the distance of `value` to its nearest learned neighbour, or 0 if it is
+    unknown. The result is below a known gap.
     """
     error = max(ROUNDING * abs(value), ON_GRID * gap)
     return min(error, 0.25 * gap) if gap else error

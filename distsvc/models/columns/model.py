@@ -206,9 +206,8 @@ class NumberColumn:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices (n,) of the cells of values x (n,), and `NumberMap.draws` (4, n).
 
-        Indices are -1 at missing values, at the spike, and everywhere if the map is continuous. The
-        log densities and probabilities of such cells are 0. Missing values and the spike have no
-        draws, but NaN.
+        At missing values and at the spike, indices are -1, rows 0 and 1 of the draws are NaN, and
+        rows 2 and 3 are 0. If the map is continuous, all indices are -1, and rows 2 and 3 are 0.
         """
         present = ~np.isnan(x) & ~self._at_spike(x)
         own, uniforms = self.amounts or self.map, keyed_uniforms(rows[present], salt)
@@ -564,9 +563,9 @@ def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: Gi
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
     """Return the spike of a column of distinct values (u,), or None if it is not zero-inflated.
 
-    The spike is the commonest value, and the minimum or maximum. Its own probability with a density
-    of the other values must have a higher BIC than one density of all values. At least four values
-    are needed: for three, a density has as many parameters as free probabilities have.
+    The spike is the commonest value, and the minimum or maximum. A probability of the spike with a
+    density of the other values must have a higher BIC than a density of all values. Four or more
+    values are needed: for three, a density has as many parameters as free probabilities have.
     """
     n, at = float(counts.sum()), int(counts.argmax())
     if at not in (0, len(distinct) - 1) or len(distinct) < 4:

@@ -156,7 +156,7 @@ class PopulationRows:
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
         """Return the populations of clusters, given the row numbers of their members.
 
-        Populations of other members are removed from the cache, except that of all these rows.
+        All other populations are removed from the cache, except the population of all these rows.
         """
         found = [self.population(own) for own in members]
         whole = np.sort(np.concatenate(members))
@@ -329,7 +329,7 @@ def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int:
-    """Return the effective number of parameters of free probabilities of cells (u,).
+    """Return the effective number of parameters if each cell (u,) has a free probability.
 
     With this number the BIC is the logarithm of the marginal likelihood of the `counts` (u,). The
     prior is a Dirichlet distribution whose weights are probabilities by the column's model. `prior`

@@ -148,8 +148,8 @@ class _Parts:
 class _Starts:
     """Partitions by k-means that fits start from; results are cached.
 
-    k-means is run on the rows as they are, and on sphered rows, where long clusters are as compact
-    as round ones (Scrucca and Raftery 2015).
+    k-means is run on the rows, and on sphered rows, where long clusters become compact (Scrucca and
+    Raftery 2015).
     """
 
     def __init__(self, latent: np.ndarray):

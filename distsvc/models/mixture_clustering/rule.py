@@ -47,9 +47,9 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def density_depth(share: float, p: int) -> float:
-    """Return the depth of a quantile of the log density of p normal columns below the median.
+    """Return the distance between two quantiles of the log density of p normal columns, in nats.
 
-    A `share` of the rows lies below the quantile. The unit is nats.
+    They are the median, and the quantile with a `share` of the rows below.
     """
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
@@ -92,9 +92,9 @@ class OfMixture(Rule):
 class ComponentRule(OfMixture):
     """Rule that labels a row by its most probable component, and scores it by the density.
 
-    `middles` (K,) are the medians of the log density in each cluster, and `tails` (K,) the lengths
-    of its lower tail, in nats. A row is an outlier if its log density is lower than the median by
-    more than `limits` (K,) tails.
+    `middles` (K,) are the clusters' medians of the log density. `tails` (K,) are the lengths of the
+    lower tails, in nats. A row is an outlier if its log density is lower than the median by more
+    than `limits` (K,) tails.
     """
 
     form: ClassVar[str] = "components"
