@@ -5,8 +5,6 @@ are not imported. Types are examined instead of objects, because a relation of D
 attribute for every column.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial

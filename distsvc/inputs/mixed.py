@@ -1,7 +1,5 @@
 """Tables of numbers, categories and missing values as arrays of float64."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +74,7 @@ class Levels:
     has_bucket: bool
 
     @classmethod
-    def of(cls, words: pa.Array) -> Levels:
+    def of(cls, words: pa.Array) -> "Levels":
         """Return the levels of texts: the most frequent values, as in a job."""
         counts = {one["values"]: one["counts"] for one in pc.value_counts(words).to_pylist()}
         counts.pop(None, None)

@@ -1,7 +1,5 @@
 """Readers of a user's arrays and tables: rows in blocks of numbers."""
 
-from __future__ import annotations
-
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -194,7 +192,7 @@ class Input(ABC):
             )
         return found
 
-    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
+    def map_parts(self, of_part: Callable[["Input"], np.ndarray], answer: RowValues) -> Any:
         """Return a collection of dask with the values of each part of a `lazy` input."""
         raise NotImplementedError
 

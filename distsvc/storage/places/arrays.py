@@ -4,8 +4,6 @@ Small arrays that belong together are one ``.npz`` file; a large one, read in pa
 file that is mapped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

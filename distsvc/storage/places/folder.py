@@ -1,7 +1,5 @@
 """A folder of a local or shared disk as a store; links in it are not followed."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os
@@ -75,11 +73,11 @@ class Folder:
         """The absolute path or URL, which `store_of` opens on any worker."""
         return str(self.root)
 
-    def below(self, name: str) -> Folder:
+    def below(self, name: str) -> "Folder":
         """Return a folder of this one, which need not exist."""
         return Folder(self.root / name, self._fence)
 
-    def fenced(self, fence: Fence) -> Folder:
+    def fenced(self, fence: Fence) -> "Folder":
         """Return this store for a lock holder; changes fail once another process has the lock."""
         return Folder(self.root, fence)
 

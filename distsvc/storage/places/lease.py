@@ -9,8 +9,6 @@ A suspended holder does not notice that it lost the lease. So all stores that it
 the lease before a change (`distsvc.storage.places.folder.Folder.fenced`).
 """
 
-from __future__ import annotations
-
 import datetime
 import logging
 import secrets

@@ -3,8 +3,6 @@
 Versions detect that a file changes while a run reads it.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json
@@ -52,7 +50,7 @@ class Location:
     lake: LakeUrl = NO_LAKE  # kind and version of a Delta or Iceberg table
 
     @classmethod
-    def of(cls, url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Location:
+    def of(cls, url: str, s3: Mapping[str, object] = MappingProxyType({})) -> "Location":
         """Return the location of a path or URL without credentials; `s3` are options of fsspec."""
         lake = lake_url(checked_url(url))
         if lake.kind == "iceberg" and not lake.path.endswith(ICEBERG_METADATA):
@@ -79,13 +77,13 @@ class Location:
             return self.shown
         return self.lake.around(self.path) if self.lake.kind else self.path
 
-    def at(self, path: str) -> Location:
+    def at(self, path: str) -> "Location":
         return Location(self.fs, path, path)
 
-    def join(self, name: str) -> Location:
+    def join(self, name: str) -> "Location":
         return self.at(f"{self.path}/{name}")
 
-    def pinned(self, pin: str) -> Location:
+    def pinned(self, pin: str) -> "Location":
         lake = self.lake._replace(pin=pin)
         return Location(self.fs, self.path, lake.around(lake.path), lake)
 
@@ -115,7 +113,7 @@ class Location:
                 return False
             raise known or error from error
 
-    def zarr_store(self) -> ZarrStore:
+    def zarr_store(self) -> "ZarrStore":
         from zarr import storage  # a slow import
 
         if self.is_local:
@@ -160,7 +158,7 @@ class Version(NamedTuple):
     changed: int = 0  # fingerprints omit it, because it differs in a copy
     chunks: int = 0  # number of chunk files, if it is the version of many files
 
-    def differs(self, other: Version) -> bool:
+    def differs(self, other: "Version") -> bool:
         """Return True if two versions differ in a property that both have."""
         sizes = None not in (self.size, other.size) and self.size != other.size
         same_mark = self.tag.partition(" ")[0] == other.tag.partition(" ")[0]

@@ -5,8 +5,6 @@ PID namespace, number and start. Before a process makes a folder, it removes the
 processes of the same user, machine and container.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

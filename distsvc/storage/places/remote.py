@@ -4,8 +4,6 @@ Inputs are read with fsspec, outputs are written with obstore, and deltalake or 
 tables. Each gets the S3 settings of botocore (environment and configuration files) or of a catalog.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,13 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import fsspec
+from fsspec import AbstractFileSystem
 
 from distsvc.errors import JobFileError, OutputPermissionError
 from distsvc.errors.faults import CREDENTIALS
 
 if TYPE_CHECKING:
     from botocore.session import Session
-    from fsspec import AbstractFileSystem
 
 
 @dataclass(frozen=True)
@@ -175,7 +173,7 @@ def _s3_settings() -> dict[str, str]:
     return _s3_address(session) | {name: value for name, value in (keys or {}).items() if value}
 
 
-def _s3_address(session: Session) -> dict[str, str]:
+def _s3_address(session: "Session") -> dict[str, str]:
     """Return the region of S3, and its endpoint unless that is Amazon's own."""
     region = session.get_config_variable("region") or "us-east-1"
     meta = session.create_client("s3", region_name=region).meta

@@ -8,8 +8,6 @@ whole or not at all, and only if it does not exist yet or has a certain ETag. Fi
 change are cached in a folder of this process.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil
@@ -58,10 +56,10 @@ class Bucket:
     def address(self) -> str:
         return f"{self._root}/{self._prefix}" if self._prefix else self._root
 
-    def below(self, name: str) -> Bucket:
+    def below(self, name: str) -> "Bucket":
         return Bucket(f"{self.address}/{name}", self._fence)
 
-    def fenced(self, fence: Fence) -> Bucket:
+    def fenced(self, fence: Fence) -> "Bucket":
         return Bucket(self.address, fence)
 
     def begin_holding(self, token: str) -> None:

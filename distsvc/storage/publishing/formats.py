@@ -1,7 +1,5 @@
 """The published columns, the formats of published labels (Parquet, Zarr), and reading labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -270,7 +268,7 @@ class ZarrLabels(ParquetLabels):
                 yield part
 
 
-def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Array:
+def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> "Array":
     """Return the array of a folder, read from the listed files only."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
@@ -292,7 +290,7 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
     return array
 
 
-def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buffer]]:
+def _created(schema: pa.Schema, n_rows: int) -> tuple[list["Array"], dict[str, "Buffer"]]:
     """Create the Zarr arrays of a run in memory; return them, and their files by name."""
     import zarr  # a slow import
     from zarr.storage import MemoryStore
@@ -313,7 +311,7 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buf
     return arrays, files
 
 
-def _put(store: Store, name: str, content: Buffer) -> dict[str, int | str]:
+def _put(store: Store, name: str, content: "Buffer") -> dict[str, int | str]:
     with store.created(name, again=False) as path:
         write_whole(path, lambda stream: stream.write(content.to_bytes()))
         return file_facts(path)

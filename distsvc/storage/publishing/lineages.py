@@ -7,8 +7,6 @@ lineage, or in the output if runs replace each other. Manifests have its relativ
 outputs can be moved or copied and continued. Runs outside that tree begin a new record.
 """
 
-from __future__ import annotations
-
 import posixpath
 import random
 import time
@@ -75,7 +73,7 @@ class Lineage:
         run: tuple[str, str, str, str],
         previous: tuple[str, Manifest] | None,
         in_place: bool,
-    ) -> Lineage:
+    ) -> "Lineage":
         """Return the lineage of a run.
 
         `run` is the run's id, the id of its answer, the address of its output and its date.

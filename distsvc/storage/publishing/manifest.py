@@ -1,7 +1,5 @@
 """The manifest of a published run, with sizes and checksums of its files."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import posixpath

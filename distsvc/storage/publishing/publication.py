@@ -11,8 +11,6 @@ publication has new names, so no two processes write to the same name.
 Only the holder of the lease changes anything: its store (`Folder.fenced`) checks the lease first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os
@@ -229,7 +227,7 @@ class Output:
         if around:
             raise JobFileError(f"output.path {own} lies in the folder of the input, {given}")
 
-    def siblings(self) -> Iterator[Output]:
+    def siblings(self) -> Iterator["Output"]:
         """Yield this output, then those at its path with the suffix -2, -3 and so on."""
         yield self
         for number in itertools.count(2):

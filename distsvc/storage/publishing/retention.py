@@ -7,8 +7,6 @@ of all runs again. So one of the two always detects the other: either the run st
 anything, or the previous run is kept.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -51,7 +49,7 @@ class DatedRun:
         """Return path, id and date, for the result of `retain`."""
         return {"path": self.path, "run_id": self.run_id, "date": self.date} | more
 
-    def needs(self, other: DatedRun) -> str:
+    def needs(self, other: "DatedRun") -> str:
         """Return the reason why this run depends on run `other`, or ""."""
         if self.before is None:
             return (

@@ -1,7 +1,5 @@
 """A table as workers read it, and the conversion of Arrow arrays to blocks of features."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Iterator, Sequence

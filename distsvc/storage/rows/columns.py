@@ -1,7 +1,5 @@
 """The columns of a table, and the choice of the features."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections import Counter

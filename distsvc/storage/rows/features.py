@@ -6,8 +6,6 @@ booleans or integers) become one or several. Counts of all rows decide which cat
 are saved with the model, which reads other tables with them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -178,7 +176,7 @@ class Time(DescribedFeature):
     wants: ClassVar[str] = "dates, times or durations"
 
     @classmethod
-    def of(cls, column: str, kind: pa.DataType) -> Time:
+    def of(cls, column: str, kind: pa.DataType) -> "Time":
         """Return the feature for an Arrow type: days of dates, seconds of others."""
         return cls(column=column, unit="days" if pa.types.is_date(kind) else "seconds")
 

@@ -4,8 +4,6 @@ Each kind has tests of a column's name and of a sample of its values. The name a
 suffice for a column of few small numbers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

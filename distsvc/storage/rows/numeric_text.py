@@ -1,7 +1,5 @@
 """Columns of text that hold only numbers, as in CSV."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -95,7 +93,7 @@ class TextStats:
     first_spelled: int = -1  # first row of a `spelled` number
     distinct: int = 0  # largest number of different numbers in a batch
 
-    def add(self, values: pa.Array, start: int = 0) -> TextStats:
+    def add(self, values: pa.Array, start: int = 0) -> "TextStats":
         """Count values, beginning at row `start`; return these counts."""
         words = pc.utf8_trim_whitespace(values)
         given = pc.and_not(pc.is_valid(words), pc.is_in(words, NO_NUMBER))

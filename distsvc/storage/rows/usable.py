@@ -1,7 +1,5 @@
 """The rows of a block that a job uses, leaves out or refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -16,8 +16,6 @@ decimals are compared exactly. Text is converted to a date or time if its column
 a column of text spells dates in another way than the condition, that is an error.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping
@@ -60,7 +58,7 @@ class Condition:
     """A parsed filter: a comparison, or ``and``, ``or``, ``not`` of its parts."""
 
     operator: str
-    parts: tuple[Condition, ...] = ()
+    parts: tuple["Condition", ...] = ()
     column: str = ""
     literal: Literal = ""
 

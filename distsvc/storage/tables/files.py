@@ -1,7 +1,5 @@
 """The files of an input: a file, the files of a folder or a glob, or of several of these."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os
@@ -58,14 +56,14 @@ class Files:
             "a file like the others to read it"
         ]
 
-    def named(self, suffixes: Sequence[str]) -> Files:
+    def named(self, suffixes: Sequence[str]) -> "Files":
         """Return the files with one of the suffixes, in any case."""
         return self.only([n for n in self.infos if self.folder.join(n).is_named(suffixes)])
 
-    def only(self, names: Collection[str]) -> Files:
+    def only(self, names: Collection[str]) -> "Files":
         return replace(self, infos={n: info for n, info in self.infos.items() if n in names})
 
-    def without_doubles(self) -> Files:
+    def without_doubles(self) -> "Files":
         """Return the files without links to other files of the same input."""
         if not self.folder.is_local:
             return self

@@ -4,8 +4,6 @@ The driver opens a table once and sends the `Table` to the workers as JSON. Each
 own rows with `read_blocks`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

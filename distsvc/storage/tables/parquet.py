@@ -1,7 +1,5 @@
 """Parquet as a source: row groups are storage units, folders named ``key=value`` are columns."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """The interface of an input format."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar, Protocol
 

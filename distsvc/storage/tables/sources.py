@@ -1,7 +1,5 @@
 """All input formats, and the choice of one for a path."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

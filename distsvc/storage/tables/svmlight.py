@@ -5,8 +5,6 @@ a 0; a comment follows ``#``. Columns are named by their indices, f1, f2 and so 
 column ``label``, which is never a feature.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib

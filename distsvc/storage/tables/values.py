@@ -3,8 +3,6 @@
 Whenever a table is opened, the same few thousand rows are read as the sample.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Zarr as a source: an array with columns f0, f1, ..., or a group of one array for each column."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import math
@@ -83,7 +81,7 @@ def _store_versions(place: Location) -> Versions:
     }
 
 
-def _check_whole(place: Location, name: str, array: Array, start: int, stop: int) -> None:
+def _check_whole(place: Location, name: str, array: "Array", start: int, stop: int) -> None:
     """Refuse truncated chunks in a local store; Blosc would read the memory behind them."""
     codecs = [type(codec).__name__ for codec in array.compressors]
     if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
@@ -106,7 +104,7 @@ def _check_whole(place: Location, name: str, array: Array, start: int, stop: int
             )
 
 
-def _stored(array: Array) -> tuple[int, object]:
+def _stored(array: "Array") -> tuple[int, object]:
     """Return the number of chunks, or shards, of an array, and its fill value."""
     sizes = array.shards or array.chunks
     pairs = zip(array.shape, sizes, strict=True)
@@ -224,7 +222,7 @@ def _step(chunk: int, block_rows: int) -> int:
     return max(chunk, min(block_rows, 262_144) // chunk * chunk)
 
 
-def _open(place: Location) -> Array | Group:
+def _open(place: Location) -> "Array | Group":
     """Open an array or a group without consolidated metadata, which may be stale."""
     import zarr  # a slow import
 
@@ -235,7 +233,7 @@ def _has_metadata(place: Location) -> bool:
     return any(place.join(name).exists() for name in _METADATA)
 
 
-def _is_group(node: Array | Group) -> bool:
+def _is_group(node: "Array | Group") -> bool:
     return not hasattr(node, "shape")
 
 
@@ -250,7 +248,7 @@ def _reading(place: Location) -> Iterator[None]:
         raise DataError(f"can't read {place.shown}: {error}") from error
 
 
-def _columns_of_group(place: Location, group: Group) -> _Arrays:
+def _columns_of_group(place: Location, group: "Group") -> _Arrays:
     import zarr
 
     # Members are opened one by one, so that an unreadable one does not hide the others.
@@ -275,7 +273,7 @@ def _columns_of_group(place: Location, group: Group) -> _Arrays:
     return arrays
 
 
-def _member(folder: Location, group: Group, name: str) -> Array | Group | Exception:
+def _member(folder: Location, group: "Group", name: str) -> "Array | Group | Exception":
     """Return an array or group in a group, or the error; for a plain folder the group itself."""
     try:
         node = group[name]
@@ -357,7 +355,7 @@ def _scan_group(
     )
 
 
-def _extents(place: Location, arrays: list[Array]) -> tuple[int, ...]:
+def _extents(place: Location, arrays: list["Array"]) -> tuple[int, ...]:
     n_rows, most_bytes = arrays[0].shape[0], 2**32
     for array in arrays:
         if min(array.chunks) < 1 or array.dtype.itemsize * math.prod(array.chunks) > most_bytes:
@@ -384,7 +382,7 @@ def _no_data(name: str, array: Any) -> str:
     return "a coordinate, named like its dimension" if own else ""
 
 
-def _packed_by(array: Array) -> str:
+def _packed_by(array: "Array") -> str:
     """Return the attribute that marks the stored numbers as packed, or ""."""
     if array.dtype.kind not in "iuf":
         return ""
@@ -409,7 +407,7 @@ def _is_nan(value: Any, dtype: np.dtype) -> bool:
         return str(value).lower() == "nan"
 
 
-def _array_columns(array: Array, columns: list[str], start: int, stop: int) -> list[np.ndarray]:
+def _array_columns(array: "Array", columns: list[str], start: int, stop: int) -> list[np.ndarray]:
     if array.ndim == 1:
         return [array[start:stop]]
     chosen = [int(name[1:]) for name in columns]

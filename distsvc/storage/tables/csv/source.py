@@ -4,8 +4,6 @@ A converted file is used again if every input file has a version tag (ETag or mo
 none has changed. `codes` are categories that look like whole numbers and are read as text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -131,7 +129,7 @@ class _Files(NamedTuple):
     each: list[_File]
 
     @classmethod
-    def of(cls, found: Files, config: InputConfig) -> _Files:
+    def of(cls, found: Files, config: InputConfig) -> "_Files":
         """Read the first rows of files; `EmptyInputError` if none has a header."""
         used = config.columns and {*other_columns(config), *config.columns}
         each = [_looked_at(one, used) for one in found.places if not text.head_of(one).is_empty]
@@ -291,7 +289,7 @@ def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.R
 
 
 @contextmanager
-def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reader]:
+def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator["_Reader"]:
     """Open a file's rows, or columns of a `schema`; `DataError` names the line of a fault."""
     try:
         with file.naming_errors(), _open(file, schema) as reader:

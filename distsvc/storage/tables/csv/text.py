@@ -1,7 +1,5 @@
 """The text of a CSV file: packing, separator, header, spelling of numbers, and faults by line."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

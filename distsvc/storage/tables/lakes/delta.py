@@ -1,7 +1,5 @@
 """Delta Lake as a source: ``delta://`` before the path or URL of a table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,7 +109,7 @@ def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
     return known or DataError(f"can't read the {part} of {location.shown}: {text}")
 
 
-def _snapshot(location: Location, table: DeltaTable) -> lake.Snapshot:
+def _snapshot(location: Location, table: "DeltaTable") -> lake.Snapshot:
     fields = table.schema().fields
     mode = table.metadata().configuration.get(f"{_MAPPED}mode", "none")
     own = {one.name: one.metadata.get(f"{_MAPPED}physicalName") for one in fields}
@@ -130,7 +128,7 @@ def _snapshot(location: Location, table: DeltaTable) -> lake.Snapshot:
 
 
 def _parts(
-    location: Location, table: DeltaTable, keys: tuple[str, ...], physical: dict[str, str]
+    location: Location, table: "DeltaTable", keys: tuple[str, ...], physical: dict[str, str]
 ) -> list[lake.DataFile]:
     live = pa.table(table.get_add_actions(flatten=True))
     deleted = _deleted(location, table)
@@ -149,7 +147,7 @@ def _parts(
     return parts
 
 
-def _deleted(location: Location, table: DeltaTable) -> dict[str, np.ndarray]:
+def _deleted(location: Location, table: "DeltaTable") -> dict[str, np.ndarray]:
     """Return the positions of the deleted rows, by the URL of each file that has some."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}

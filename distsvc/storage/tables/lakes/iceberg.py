@@ -1,7 +1,5 @@
 """Iceberg as a source: ``iceberg://`` before a metadata file, or before a name in a catalog."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -84,7 +82,7 @@ def _options(url: str, asked: int) -> remote.Options:
         raise _known(error, location) from error
 
 
-def _opened(location: Location) -> IcebergTable:
+def _opened(location: Location) -> "IcebergTable":
     """Return the table of a metadata file, or of a name in a catalog."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.table import StaticTable
@@ -124,7 +122,7 @@ def _known(error: Exception, location: Location) -> DistsvcError:
     return known or DataError(f"can't read the metadata of {location.shown}: {words}")
 
 
-def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.Snapshot:
+def _snapshot(location: Location, table: "IcebergTable", scan: "DataScan") -> lake.Snapshot:
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     schema = scan.projection()
@@ -161,7 +159,7 @@ def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.S
     )
 
 
-def _identities(spec: PartitionSpec, schema: Schema) -> dict[int, str]:
+def _identities(spec: "PartitionSpec", schema: "Schema") -> dict[int, str]:
     """Return the columns whose values are partition keys unchanged, by position in the keys."""
     from pyiceberg.transforms import IdentityTransform
 
@@ -184,7 +182,7 @@ def _text(value: object, kind: pa.DataType) -> str | None:
 
 
 def _deleted_rows(
-    io: FileIO, shown: str, tasks: Sequence[FileScanTask]
+    io: "FileIO", shown: str, tasks: Sequence["FileScanTask"]
 ) -> Iterator[np.ndarray | None]:
     """Yield the positions of the deleted rows of each data file, or None."""
     files = {one.file_path: one for task in tasks for one in task.delete_files}
@@ -195,7 +193,7 @@ def _deleted_rows(
         yield np.unique(np.concatenate(several)) if several else None
 
 
-def _positions(io: FileIO, shown: str, file: IcebergFile) -> dict[str, np.ndarray]:
+def _positions(io: "FileIO", shown: str, file: "IcebergFile") -> dict[str, np.ndarray]:
     """Return the positions of deleted rows in a file of deletes, by data file."""
     if _format(file) != "PARQUET":
         raise DataError(
@@ -211,5 +209,5 @@ def _positions(io: FileIO, shown: str, file: IcebergFile) -> dict[str, np.ndarra
     return dict(zip(paths.dictionary.to_pylist(), np.split(rows[order], borders), strict=True))
 
 
-def _format(file: IcebergFile) -> str:
+def _format(file: "IcebergFile") -> str:
     return str(getattr(file.file_format, "value", file.file_format)).upper()

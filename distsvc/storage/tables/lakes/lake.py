@@ -4,8 +4,6 @@ A table's log lists its Parquet files, their deleted rows and their columns. The
 files of earlier versions. The version is fixed when a table is opened.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import posixpath
