@@ -90,7 +90,6 @@ class TextStats:
     spelled: Counter[str] = field(default_factory=Counter)  # numbers in another spelling
     words: Counter[str] = field(default_factory=Counter)  # other values
     first: int = -1  # first row, from 0, of a value that is no plain number; -1 if none
-    first_spelled: int = -1  # first row of a `spelled` number
     distinct: int = 0  # largest number of different numbers in a batch
 
     def add(self, values: pa.Array, start: int = 0) -> "TextStats":
@@ -104,8 +103,6 @@ class TextStats:
         self.numbers += _count(pc.and_(given, number))
         if self.first < 0 and _count(odd):
             self.first = start + pc.index(odd, True).as_py()
-        if self.first_spelled < 0 and _count(spelled):
-            self.first_spelled = start + pc.index(spelled, True).as_py()
         for counter, mask in (self.spelled, spelled), (self.words, pc.and_not(odd, spelled)):
             for one in pc.value_counts(values.filter(mask)).to_pylist():
                 counter[one["values"]] += one["counts"]
@@ -119,21 +116,14 @@ class TextStats:
         return self.spelled + self.words
 
     @property
-    def are_numbers(self) -> bool:
-        """Whether most values are numbers, and some are not."""
-        return bool(self.odd) and self.numbers > 0 and 2 * self.numbers >= self._expected
+    def are_mixed(self) -> bool:
+        """Whether most values are numbers in any spelling, and some are no plain numbers.
 
-    @property
-    def are_spelled(self) -> bool:
-        """Whether most values are numbers, some of them in another spelling."""
-        spelled = self.spelled.total()
-        return spelled > 0 and 2 * (self.numbers + spelled) >= self._expected
-
-    @property
-    def _expected(self) -> int:
-        """Number of values that should be numbers, without the commonest word, a possible NA."""
+        If there are many different numbers, the commonest word may stand for a missing value.
+        """
         missing = max(self.words.values(), default=0) if self.distinct >= 20 else 0
-        return self.given - missing
+        numbers = self.numbers + self.spelled.total()
+        return bool(self.odd) and numbers > 0 and 2 * numbers >= self.given - missing
 
 
 def matches(words: pa.Array, pattern: str) -> pa.Array:
@@ -164,7 +154,7 @@ def are_mostly_numbers(array: pa.Array) -> bool:
     if _count(matches(trimmed(array).drop_null(), _LEADING_ZERO)):
         return False
     found = TextStats().add(array)
-    return found.are_numbers or found.are_spelled or 0 < found.given == found.numbers
+    return found.are_mixed or 0 < found.given == found.numbers
 
 
 def have_unit(array: pa.Array) -> bool:

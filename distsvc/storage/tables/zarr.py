@@ -49,40 +49,11 @@ _BLOSC = struct.Struct("<4B3I")
 """The header of Blosc; its last number is the packed size in bytes."""
 
 _Arrays = dict[str, Any]
-"""Arrays by name; an unreadable array is replaced by its error."""
-
-
-def _store_versions(place: Location) -> Versions:
-    """Return the version of each metadata file, and of each array's chunks as ``<array>/*``.
-
-    If a server does not list its files, only the root's metadata have versions.
-    """
-    try:
-        files = find_files(place, hidden=True).versions
-    except InputNotFoundError:  # nothing there, or a server that does not list its files
-        names = [name for name in _METADATA_FILES if place.fs.exists(place.join(name).path)]
-        return {name: version_of(place.join(name)) for name in names}
-    folders = {
-        name.rpartition("/")[0] for name in files if posixpath.basename(name) in _METADATA_FILES
-    }
-    versions: Versions = {}
-    chunks: dict[str, list[tuple[str, Version]]] = {}
-    for name, version in files.items():
-        if posixpath.basename(name) in _METADATA_FILES:
-            versions[name] = version
-        else:
-            folder = name
-            while folder and folder not in folders:
-                folder = folder.rpartition("/")[0]
-            chunks.setdefault(posixpath.join(folder, "*"), []).append((name, version))
-    return versions | {
-        name: combined_version(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
-        for name, members in chunks.items()
-    }
+"""Arrays, or the errors of those that can't be read, by name."""
 
 
 def _check_whole(place: Location, name: str, array: "Array", start: int, stop: int) -> None:
-    """Refuse truncated chunks in a local store; Blosc would read the memory behind them."""
+    """Refuse truncated chunks in a local store: Blosc would read the memory behind them."""
     codecs = [type(codec).__name__ for codec in array.compressors]
     if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
         return
@@ -112,12 +83,11 @@ def _stored(array: "Array") -> tuple[int, object]:
 
 
 class Zarr(Source):
-    """An array or a group, named like Zarr or holding its metadata.
+    """An array or a group, with a name like Zarr's or with its metadata.
 
-    A two-dimensional array in a group is a column of vectors. The columns of a group are those in
-    its attribute ``columns``, in that order, else all arrays sorted by name; arrays that
-    ``columns`` omits are features only if the job names them. The storage unit is the largest
-    shard, or chunk.
+    The attribute ``columns`` of a group lists its columns; without it, they are all arrays, by
+    name. Arrays that ``columns`` omits are features only if the job names them. An array (n, m) in
+    a group is a column of vectors. The storage unit is the largest shard, or chunk.
     """
 
     name = "zarr"
@@ -132,7 +102,33 @@ class Zarr(Source):
         return found.named(())
 
     def versions(self, found: Files) -> Versions:
-        return _store_versions(found.location)
+        """Return the version of each metadata file, and one for the chunks of each array, ARRAY/*.
+
+        If a server does not list its files, only the metadata files of the root have versions.
+        """
+        place = found.location
+        try:
+            files = find_files(place, hidden=True).versions
+        except InputNotFoundError:  # nothing there, or a server that does not list its files
+            names = [name for name in _METADATA_FILES if place.fs.exists(place.join(name).path)]
+            return {name: version_of(place.join(name)) for name in names}
+        folders = {
+            name.rpartition("/")[0] for name in files if posixpath.basename(name) in _METADATA_FILES
+        }
+        versions: Versions = {}
+        chunks: dict[str, list[tuple[str, Version]]] = {}
+        for name, version in files.items():
+            if posixpath.basename(name) in _METADATA_FILES:
+                versions[name] = version
+            else:
+                folder = name
+                while folder and folder not in folders:
+                    folder = folder.rpartition("/")[0]
+                chunks.setdefault(posixpath.join(folder, "*"), []).append((name, version))
+        return versions | {
+            name: combined_version(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
+            for name, members in chunks.items()
+        }
 
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
@@ -277,27 +273,20 @@ def _member(folder: Location, group: "Group", name: str) -> "Array | Group | Exc
     """Return an array or group in a group, or the error; for a plain folder the group itself."""
     try:
         node = group[name]
+        dict.keys(node.metadata.attributes)  # damaged attributes may be of another type
     except OSError:
         raise
+    except KeyError:
+        node = group
     except Exception as error:  # damaged metadata can raise any kind
-        if not isinstance(error, KeyError) or _has_metadata(folder):
-            return error
-        return ValueError("it holds chunks, but no metadata") if _has_chunks(folder) else group
-    if not isinstance(node.metadata.attributes, dict):
-        kind = type(node.metadata.attributes).__name__
-        return ValueError(f"its attributes are a {kind}, expected names with values")
-    if not _is_group(node):
-        return node
-    if folder.fs.exists(folder.join(".zarray").path):
-        return ValueError("its .zarray describes no array")
-    found, expected = node.metadata.zarr_format, group.metadata.zarr_format
-    if found != expected:
-        return ValueError(f"its metadata is of Zarr format {found}, expected {expected}")
-    return ValueError("it holds chunks, but is a group") if _has_chunks(folder) else node
+        return error
+    if _is_group(node) and _has_chunks(folder):
+        return ValueError("it holds chunks, but no metadata of an array")
+    return node
 
 
 def _has_chunks(folder: Location) -> bool:
-    """Return True if a folder has chunk-like entries that are no arrays or groups."""
+    """Return True if a folder has entries that are named like chunks and are no arrays."""
     paths = folder.fs.ls(folder.path, detail=False)
     names = (posixpath.basename(path.rstrip("/")) for path in paths)
     return any(_CHUNK.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)
@@ -306,8 +295,8 @@ def _has_chunks(folder: Location) -> bool:
 def _scan_group(
     place: Location, arrays: _Arrays, listed: list[str] | None, wanted: Sequence[str]
 ) -> Scan:
-    coordinates = {n: why for n, a in arrays.items() if (why := _no_data(n, a))}
     usable = {name: a for name, a in arrays.items() if not isinstance(a, Exception)}
+    coordinates = {n: why for n, a in usable.items() if (why := _no_data(n, a))}
     features = usable.keys() - coordinates.keys() if listed is None else set(listed)
     order = [*wanted, *(name for name in usable if name in features), *usable]
     # All arrays must be as long as this one.
@@ -316,12 +305,8 @@ def _scan_group(
     for name, array in arrays.items():
         what = f"array {name!r} of {place.shown}"
         if isinstance(array, Exception):
-            folder = place.join(name)
             types[name] = UNKNOWN_TYPE
-            metadata = next((one for one in _METADATA if folder.join(one).exists()), _METADATA[0])
-            shown[name] = problems[name] = (
-                f"{what} can't be read: {array} ({folder.join(metadata).shown})"
-            )
+            shown[name] = problems[name] = f"{what} can't be read: {array}"
             continue
         types[name] = _arrow_type(array.dtype)
         if array.ndim == 2:
@@ -372,12 +357,12 @@ def _extents(place: Location, arrays: list["Array"]) -> tuple[int, ...]:
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
 
 
-def _no_data(name: str, array: Any) -> str:
-    """Return the reason why an array, such as a coordinate, is no feature by default; or ""."""
-    if getattr(array, "ndim", None) == 0:
+def _no_data(name: str, array: "Array") -> str:
+    """Return the reason why an array is no feature by default, or ""."""
+    if array.ndim == 0:
         return "a single value"
-    known = getattr(getattr(array, "metadata", None), "dimension_names", None)
-    known = known or getattr(array, "attrs", {}).get("_ARRAY_DIMENSIONS")
+    known = getattr(array.metadata, "dimension_names", None)
+    known = known or array.attrs.get("_ARRAY_DIMENSIONS")
     own = known is not None and list(known) == [name]
     return "a coordinate, named like its dimension" if own else ""
 

@@ -202,7 +202,7 @@ def test_an_array_with_damaged_metadata_is_refused(tmp_path, name):
     path = tmp_path / "g.zarr"
     write_zarr_group(path, {"x": np.arange(4.0), "y": np.arange(4.0)})
     (path / "y" / "zarr.json").write_text(DAMAGE[name])
-    with pytest.raises(DataError, match=r"'y' of .*g.zarr can't be read: .*g.zarr/y/zarr.json\)"):
+    with pytest.raises(DataError, match=r"array 'y' of .*g.zarr can't be read: "):
         opened(path, tmp_path)
     assert opened(path, tmp_path, columns=["x"]).columns == ("x",)
 

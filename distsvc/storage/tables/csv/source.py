@@ -1,7 +1,7 @@
 """CSV as a source: converted once to a Parquet file in the run's staging folder.
 
 A converted file is used again if every input file has a version tag (ETag or modification time) and
-none has changed. `codes` are categories that look like whole numbers and are read as text.
+none has changed.
 """
 
 import hashlib
@@ -34,7 +34,14 @@ from distsvc.storage.rows.columns import (
     other_columns,
 )
 from distsvc.storage.rows.features import is_default
-from distsvc.storage.rows.numeric_text import NO_NUMBER, TextStats, are_thousands, is_text, matches
+from distsvc.storage.rows.numeric_text import (
+    NO_NUMBER,
+    TextStats,
+    are_thousands,
+    is_text,
+    matches,
+    unicode_error,
+)
 from distsvc.storage.tables.csv import text
 from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.parquet import Parquet
@@ -43,11 +50,11 @@ _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
 _BLOCK_BYTES = text.MAX_CSV_VALUE_BYTES
 _COLUMNS_KEY = b"distsvc"
-"""Key, in the metadata of the Parquet file, of the metadata of all columns."""
+"""Key of the facts about all columns in the metadata of the Parquet file."""
 
 _NULL = pa.scalar(None, pa.string())
 _CODE_TYPES = (pa.int64(), pa.null(), pa.string(), pa.bool_())
-"""Types of columns in files that may be codes of categories."""
+"""Inferred types of columns whose values may be codes, such as 007."""
 
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
@@ -138,9 +145,9 @@ class _Files(NamedTuple):
         return cls(each)
 
     def columns(self, config: InputConfig, categories: set[str]) -> tuple[pa.Schema, set[str]]:
-        """Return the columns to write, and the categories to read as text.
+        """Return the schema to write, and the categories that are read as text.
 
-        The schema's metadata describes all columns.
+        The metadata of the schema describe all columns.
         """
         others, named = set(other_columns(config)), set(config.columns or ())
         kinds = {n: {one.kind(n) for one in self.having(n)} for n in categories}
@@ -179,7 +186,7 @@ class _Files(NamedTuple):
         return pa.schema(list(stored.items()), {_COLUMNS_KEY: about}), codes
 
     def _compared(self, names: Sequence[str]) -> list[str]:
-        """Return the other columns with few values, by which clusters are compared, as text."""
+        """Return the names of further columns with few values, which reports compare."""
         found: list[str] = []
         for name in names:
             own = self.having(name)
@@ -193,7 +200,7 @@ class _Files(NamedTuple):
         return found
 
     def _is_code_like(self, name: str) -> bool:
-        """Return True if a column has numbers that Python would write otherwise, such as 007."""
+        """Return True if a column has numbers that Python writes differently, such as 007."""
         numeric = pa.types.is_integer, pa.types.is_floating
         files = [one for one in self.having(name) if any(of(one.kind(name)) for of in numeric)]
         return not all(text.are_plain_integers(one.first[name]) for one in files)
@@ -207,7 +214,7 @@ class _Files(NamedTuple):
                 if pa.types.is_binary(kind):
                     n_values = pc.count_distinct(values).as_py()
                     if name in named or (name in features and 1 < n_values <= MOST_LEVELS):
-                        raise text.encoding_error(one.place)
+                        raise text.encoding_fault(one.place) or unicode_error(one.place.shown, name)
                     texts = (value and value.decode("latin-1") for value in values.to_pylist())
                     values = pa.array(texts, pa.string())
                 if pa.types.is_floating(kind) and are_thousands(values):
@@ -290,7 +297,7 @@ def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.R
 
 @contextmanager
 def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator["_Reader"]:
-    """Open a file's rows, or columns of a `schema`; `DataError` names the line of a fault."""
+    """Open a file, with the columns of `schema` if given; `DataError` names a fault's line."""
     try:
         with file.naming_errors(), _open(file, schema) as reader:
             yield reader

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.numeric_text import (
     NO_NUMBER,
     NUMBER_PATTERN,
@@ -33,7 +32,7 @@ MAX_CSV_VALUE_BYTES = 16 << 20
 """Maximum size of a value, and of the part of a file that is parsed at a time."""
 
 _SHOWN = 40
-"""Maximum number of characters of a value in a message."""
+"""Maximum number of characters of a value or a line in a message."""
 
 _SEPARATORS = ",;\t|"
 _EXCEL = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
@@ -64,7 +63,7 @@ _LARGE = r"^-?\d{1,38}$"
 
 
 def encoding_of(text: bytes) -> str | None:
-    """Return the likely encoding of a text, by its name in iconv; None for UTF-8."""
+    """Return the likely encoding of a text, as iconv names it; None for UTF-8."""
     marked = next((name for mark, name in _MARKS.items() if text.startswith(mark)), None)
     if marked or (len(text) > 1 and 5 * text.count(0) > 2 * len(text)):
         return marked or ("UTF-16LE" if text[1] == 0 else "UTF-16BE")
@@ -84,13 +83,13 @@ class Head(NamedTuple):
     """The beginning of a file."""
 
     text: bytes  # the first bytes, unpacked
-    is_packed: bool  # by gzip
+    is_packed: bool  # whether the file is compressed by gzip
     separator: str
     skip: int  # number of lines above the header
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has at most one line, without an end."""
+        """Whether the file has at most one line, and no line break after it."""
         return len(self.text) < HEAD_BYTES and not re.search(rb"[\r\n]", self.text.lstrip())
 
 
@@ -122,9 +121,9 @@ def head_of(file: Location) -> Head:
 
 
 def _separator(text: bytes) -> str:
-    """Return the separator by which most lines have as many fields as the header.
+    """Return the separator with which most lines have as many fields as the header.
 
-    If several do, the most fields are numbers: a comma may also be a decimal comma.
+    In a tie, the separator with the most numeric fields wins: a comma may be a decimal comma.
     """
     lines = text.decode(errors="replace").splitlines(keepends=True)
     if len(text) >= HEAD_BYTES and len(lines) > 1:
@@ -180,46 +179,32 @@ def are_plain_integers(values: pa.Array) -> bool:
 
 
 def are_large_integers(values: pa.Array) -> bool:
-    """Return True if texts are missing or whole numbers of at most 38 digits, as decimals hold."""
+    """Return True if texts are missing values, or whole numbers that fit into decimal128."""
     known = without_missing(values)
     return bool(pc.all(pc.match_substring_regex(known, _LARGE), min_count=0).as_py())
 
 
 def without_missing(values: pa.Array) -> pa.Array:
-    """Return the texts that are not missing numbers."""
+    """Return the texts except those for a missing number."""
     return values.filter(pc.invert(pc.is_in(values, NO_NUMBER)))
 
 
 def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | None:
-    """Return the error for columns of text that are mostly numbers, with its line, or None."""
-    mixed, most = {name: words for name, words in columns.items() if words.are_numbers}, 5
-    spelled = [(name, words) for name, words in columns.items() if words.are_spelled]
-    if not mixed and spelled:
-        words, names = spelled[0][1], truncated([repr(name) for name, _ in spelled])
-        return DataError(
-            f"{file.shown}, line {line_of(file, words.first_spelled)}: column"
-            f"{'' if len(spelled) == 1 else 's'} {names}: expected numbers such as -1234.5, but "
-            f"{words.spelled.total()} of the first {words.given} rows are like "
-            f"{next(iter(words.spelled))[:_SHOWN]!r}; write them with a decimal point and nothing "
-            "else, or leave them out by input.exclude"
-        )
+    """Return the error for columns of text that are mostly numbers, with their lines, or None."""
+    mixed, most = {name: words for name, words in columns.items() if words.are_mixed}, 5
     if not mixed:
         return None
+    if any(ZEROS.decode() in word for words in mixed.values() for word in words.odd):
+        return encoding_fault(file)
     found = [
-        f"line {line_of(file, words.first)}: column {name!r}: expected a number, as in "
-        f"{words.numbers} of the first {words.given} rows, found {_counted(words.odd)}"
+        f"line {line_of(file, words.first)}: column {name!r}: expected numbers such as -1234.5, "
+        f"found {_counted(words.odd)} in the first {words.given} rows"
         for name, words in itertools.islice(mixed.items(), most)
     ]
     more = f"; and {len(mixed) - most} more columns" if len(mixed) > most else ""
-    odd = [word for words in mixed.values() for word in words.odd]
-    if any(ZEROS.decode() in word for word in odd):
-        return encoding_error(file)
-    which = "these columns" if len(mixed) > 1 else "the column"
-    advice = "mend the values; leave them empty if they are missing"
-    if any(word.lstrip().startswith("#") for word in [*mixed, *odd]):
-        advice = "take out the lines with comments"
     return DataError(
-        f"{file.shown}, {'; '.join(found)}{more}; leave {which} out of input.columns, or {advice}"
+        f"{file.shown}, {'; '.join(found)}{more}; mend the values, leave them empty if they are "
+        "missing, or leave the column out by input.exclude"
     )
 
 
@@ -244,45 +229,28 @@ def _counted(odd: Counter[str]) -> str:
 
 def parse_error(file: Location, error: DataError) -> DataError:
     """Return the error for a text that Arrow can't read, with the line if it is found."""
-    text, head = str(error), head_of(file)
-    widths = "Expected " in text and " columns" in text
-    if not widths and "invalid UTF8" not in text:
-        return quote_fault(file) or error
-    comment = widths and (": #" in text or head.text.startswith(b"#"))
-    with _lines(file, head) as lines:
-        for number, line in enumerate(lines, start=1):
-            if comment and line.startswith(b"#"):
-                found = line.decode(errors="replace").strip()[:_SHOWN]
-                return DataError(
-                    f"{file.shown}, line {number}: expected fields, found a comment, {found!r}; "
-                    "comments are not read: take such lines out"
-                )
-            if ZEROS in line or encoding_of(line):
-                return line_encoding_error(file, line, number)
-    return quote_fault(file) or (_width_fault(file, head) if widths else None) or error
+    has_other_width = "Expected " in str(error) and " columns" in str(error)
+    fault = None
+    if has_other_width or "invalid UTF8" in str(error):
+        fault = encoding_fault(file)
+    return fault or quote_fault(file) or (_width_fault(file) if has_other_width else None) or error
 
 
-def _width_fault(file: Location, head: Head) -> DataError | None:
+def _width_fault(file: Location) -> DataError | None:
     """Return the error for the first record whose number of fields differs from the header."""
+    head = head_of(file)
     with _reader(file, head) as reader:
         header: list[str] = next((fields for fields in reader if fields), [])
         top = reader.line_num
-        odd = next((fields for fields in reader if fields and len(fields) != len(header)), None)
-        line = reader.line_num
-    if odd is None:
-        return None
-    width, found = len(header), len(odd)
-    if width == 1 and line > top:
-        return DataError(
-            f"{file.shown}, line {top}: expected a header with {found} names, as line {line} has "
-            f"{found} fields, found {header[0][:_SHOWN]!r}; take out the lines above the header"
-        )
-    words = f"{file.shown}, line {line}: expected {width} fields, as in the header, found {found}"
-    if found == width + 1 and not odd[-1]:
-        return DataError(
-            f"{words}, the last of which is empty; take the separator out at the end of lines"
-        )
-    return DataError(f"{words}: {head.separator.join(odd)[:_SHOWN]!r}; mend the line")
+        for fields in reader:
+            if fields and len(fields) != len(header):
+                words = head.separator.join(fields)[:_SHOWN]
+                return DataError(
+                    f"{file.shown}, line {reader.line_num}: the number of fields is "
+                    f"{len(fields)}, expected {len(header)}, as in the header (line {top}), in "
+                    f"{words!r}; mend the line, or take out comments and lines above the header"
+                )
+    return None
 
 
 def quote_fault(file: Location) -> DataError | None:
@@ -290,46 +258,38 @@ def quote_fault(file: Location) -> DataError | None:
 
     Such a quote is never closed, is closed within a value, or has lines in it that look like rows.
     """
-    head, start = head_of(file), 1
+    head, start, width = head_of(file), 1, 0
     with _reader(file, head, strict=True) as reader:
-        width = 0
         while True:
             try:
                 fields = next(reader)
             except StopIteration:
                 return None
-            except csv.Error as error:
-                if reader.line_num > start:
-                    is_open = "end of data" in str(error)
-                    fault = "is not closed" if is_open else "is closed within a value"
-                    return _open_quote(file, start, reader.line_num, fault)
-                fields = []
-            width = width or len(fields)
-            inner = [line for field in fields for line in field.split("\n")[1:-1]]
-            rows = [line.split(head.separator) for line in inner]
-            if inner and all(
-                1 < width == len(row) and any(re.match(NUMBER_PATTERN, one) for one in row)
-                for row in rows
-            ):
-                return _open_quote(file, start, reader.line_num, "is closed after other rows")
+            except csv.Error:
+                fields, swallows = [], reader.line_num > start
+            else:
+                width = width or len(fields)
+                inner = [line for field in fields for line in field.split("\n")[1:-1]]
+                swallows = bool(inner) and all(
+                    1 < width == len(row) and any(re.match(NUMBER_PATTERN, one) for one in row)
+                    for row in (line.split(head.separator) for line in inner)
+                )
+            if swallows:
+                return DataError(
+                    f"{file.shown}, line {start}: a quote that begins a value makes one row of "
+                    f"the lines up to {reader.line_num}; remove the quote, or write the value in "
+                    "quotes and each quote in it twice"
+                )
             start = reader.line_num + 1
 
 
-def _open_quote(file: Location, first: int, last: int, fault: str) -> DataError:
-    return DataError(
-        f"{file.shown}, line {first}: a quote that begins a value {fault} (line {last}), so the "
-        f"lines from {first} to {last} would be one row; remove the quote, or write the value in "
-        "quotes and each quote in it twice"
-    )
-
-
-def encoding_error(file: Location) -> DataError:
-    """Return the error for the first line that is not UTF-8."""
+def encoding_fault(file: Location) -> DataError | None:
+    """Return the error for the first line that is not UTF-8, or None."""
     with _lines(file, head_of(file)) as lines:
-        numbered = enumerate(lines, start=1)
-        found = ((n, line) for n, line in numbered if ZEROS in line or encoding_of(line))
-        number, line = next(found, (1, b""))
-    return line_encoding_error(file, line, number)
+        for number, line in enumerate(lines, start=1):
+            if ZEROS in line or encoding_of(line):
+                return line_encoding_error(file, line, number)
+    return None
 
 
 def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
@@ -346,7 +306,7 @@ def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
 
 
 def line_of(file: Location, row: int) -> int:
-    """Return the line number of a row (from 0) of a file; the last line of a row with several."""
+    """Return the number of the line on which a row (from 0) of a file ends."""
     head = head_of(file)
     with _reader(file, head) as reader:
         try:

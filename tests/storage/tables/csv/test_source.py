@@ -97,7 +97,7 @@ def test_fingerprint_of_csv_is_that_of_the_csv(tmp_path):
         (b"", r"t.csv has no rows"),
         (b"\n \n", r"t.csv has no rows"),
         (b"x,y\n", r"t.csv has no rows"),
-        (b"x,y\n1,2\n1,2,3\n", r"t.csv, line 3: expected 2 fields, .* found 3: '1,2,3'; mend"),
+        (b"x,y\n1,2\n1,2,3\n", r"t.csv, line 3: the number of fields is 3, expected 2, .* in '1,2,3'; mend"),
         (b"y,y\n1,2\n", r"t.csv has two columns named 'y'"),
         (b"1,2\n3,4\n", r"t.csv has no header: its first line is \[1.0, 2.0\]"),
         (b"x,y\n1,\xff\xfe\n", r"t.csv"),
@@ -225,7 +225,7 @@ def test_a_name_that_two_unused_columns_share(tmp_path):
     put(tmp_path / "t.csv", "a,c,b,c", [f"{k}.5,x,{k},y" for k in range(9)])
     assert opened(tmp_path / "t.csv", tmp_path, columns=["a", "b"]).columns == ("a", "b")
     put(tmp_path / "t.csv", "a,c,b,c", [*[f"{k}.5,x,{k},y" for k in range(9)], "1.5,x,2.5e,y"])
-    with pytest.raises(DataError, match=r"t.csv, line 11: column 'b': expected a number"):
+    with pytest.raises(DataError, match=r"t.csv, line 11: column 'b': expected numbers"):
         opened(tmp_path / "t.csv", tmp_path, columns=["a", "b"])
     for columns in (None, ["a", "c"]):
         with pytest.raises(DataError, match="two columns named 'c'"):
