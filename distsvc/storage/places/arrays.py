@@ -1,7 +1,7 @@
-"""Arrays and JSON in files that are whole or absent, and never executable.
+"""Arrays and JSON in files, which are written whole or not at all, and never as pickles.
 
-Small arrays that belong together are one ``.npz`` file; a large one, read in parts, is an ``.npy``
-file that is mapped.
+Small arrays that belong together share an ``.npz`` file. A large array is an ``.npy`` file, which
+is mapped and read in parts.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def writing(path: Path | str) -> Iterator[None]:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write` on a new file beside `path`, then rename it to `path`; errors as in `writing`.
+    """Call `write` on a new file, then rename the file to `path`; errors as in `writing`.
 
     Every OSError counts as a failure to write, so `write` must not read other files.
     """
@@ -111,7 +111,7 @@ def sealed(content: Mapping[str, object]) -> bytes:
 
 
 def unsealed(written: bytes, name: Path | str) -> dict[str, Any]:
-    """Return the object of `sealed`; `DataError` also for a wrong or missing checksum."""
+    """Return the object that `sealed` wrote; `DataError` also for a wrong or missing checksum."""
     content = parse_json(written, name)
     if not isinstance(content, dict):
         raise DataError(f"{name} can't be read: expected an object, found {type(content).__name__}")
@@ -150,7 +150,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
-    """Read a file of `write_arrays`, or one of its arrays; `DataError` if it is damaged."""
+    """Read a file of `write_arrays`, or only one array of it; `DataError` if it is damaged."""
     with _readable(path), open(path, "rb", opener=_regular) as stream:
         archive = zipfile.ZipFile(io.BytesIO(stream.read()))
         found = {}
@@ -161,7 +161,7 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
             if only in (None, name):
                 with archive.open(member) as content:
                     found[name] = np.lib.format.read_array(content, allow_pickle=False)
-                    if content.read(1):  # at the end, the checksum is compared
+                    if content.read(1):  # reading to the end compares the checksum
                         raise ValueError(f"its member {member.filename!r} is too long")
         return found
 

@@ -58,10 +58,8 @@ class FencedError(TemporaryError):
 class Folder:
     """A folder of a disk; `Bucket` has the same methods.
 
-    If the disk does not answer, methods raise `TemporaryError`, and no file counts as missing.
-
-    With a fence, each change is one rename out of the holder's own folder or into it. The rename
-    fails once another process has taken over and removed that folder.
+    Methods raise `TemporaryError` if the disk does not answer. With a fence, each change is a
+    rename from or to the holder's own folder, which fails once another holder has removed it.
     """
 
     def __init__(self, path: str | os.PathLike[str], fence: Fence = NO_FENCE):
@@ -88,7 +86,7 @@ class Folder:
         return own
 
     def end_others(self, token: str) -> None:
-        """Make changes by all previous lock holders fail."""
+        """Remove the folders of all previous lock holders, so that their changes fail."""
         for name in self.folders(HOLDERS):
             if name != token:
                 with arrays.writing(self.root), suppress(FileNotFoundError):
@@ -108,7 +106,7 @@ class Folder:
         return False
 
     def sizes(self, name: str = "") -> dict[str, int]:
-        """Return the size in bytes of every complete file below a folder, by name, in order."""
+        """Return the sizes in bytes of all complete files below a folder, sorted by name."""
         found = {}
         for file in self._files(name):
             if not file.rpartition("/")[2].startswith("."):
@@ -131,7 +129,7 @@ class Folder:
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
         """Yield a path for a new file; the file is stored if the body raises no error.
 
-        `again`: this process may read the file soon. Errors as in `arrays.writing`.
+        With `again`, a bucket keeps a local copy. Errors as in `arrays.writing`.
         """
         path = self.root / name
         arrays.make_folder(path.parent)
@@ -144,10 +142,10 @@ class Folder:
             arrays.write_content(spare, content)
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        """Remove a file if its version is `mark` (None: any), and then its empty parent folders.
+        """Remove a file if its version is `mark` (None: any), or the empty folders in a folder.
 
-        Buckets have no conditional removal, so an empty record replaces the file there. If `name`
-        is a folder, its empty subfolders are removed. Return True if a file was removed.
+        Empty parent folders are removed, too. Buckets have no conditional removal, so an empty
+        record replaces the file there. Return True if a file was removed.
         """
         path = self.root / name
         with _reached(path):
@@ -227,10 +225,10 @@ class Folder:
 
     @contextmanager
     def lock(self) -> Iterator[bool]:
-        """Make the folder and lock it against other processes of this machine, if locks exist.
+        """Make the folder, and lock it against other processes of this machine.
 
-        Yields whether it is locked. Errors as in `created`, and `HeldError` if another process
-        holds it.
+        Yields True, or False for a bucket, which has no lock. Errors as in `created`, and
+        `HeldError` if another process holds the lock.
         """
         with arrays.writing(f"output.path {self.root.parent}"):
             try:
@@ -258,7 +256,7 @@ class Folder:
             lock.release()
 
     def refuse_links(self, names: Collection[str]) -> None:
-        """Raise `OutputPermissionError` if a folder in this one, by its name, is a link."""
+        """Raise `OutputPermissionError` if a folder with one of the names is a link."""
         for name in names:
             if (self.root / name).is_symlink():
                 raise OutputPermissionError(
@@ -267,7 +265,6 @@ class Folder:
                 )
 
     def _around(self, path: Path) -> list[Path]:
-        """Return the parent folders of a path within this one, the innermost first."""
         return [one for one in path.parents if one.is_relative_to(self.root) and one != self.root]
 
     def _prune(self, path: Path) -> None:
@@ -311,7 +308,7 @@ class Folder:
 
     @contextmanager
     def _taken(self, path: Path) -> Iterator[Path]:
-        """Yield where to remove a file or folder from; with a fence, it is moved away first."""
+        """Yield a path at which to remove a file or folder; a fence moves it there first."""
         if self._fence.spare is None:
             yield path
             return
@@ -323,7 +320,7 @@ class Folder:
 
     @contextmanager
     def _still_held(self) -> Iterator[None]:
-        """Turn the loss of the holder's own folder into the error of a lost lease."""
+        """Turn the error for a missing folder of the holder into `FencedError`."""
         try:
             yield
         except FileNotFoundError:
@@ -334,7 +331,7 @@ class Folder:
 
 @contextmanager
 def _reached(path: str | Path) -> Iterator[None]:
-    """Turn the error of a disk that does not answer into `TemporaryError`; others stay."""
+    """Turn the error of a disk that does not answer into `TemporaryError`."""
     try:
         yield
     except OSError as error:

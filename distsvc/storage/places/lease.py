@@ -37,7 +37,7 @@ class LeaseTimes:
     """Times of a lease, in seconds."""
 
     beat: float = 5.0  # between two renewals of the record
-    silence: float = 30.0  # without renewal until a holder on another machine counts as dead
+    silence: float = 30.0  # after a renewal, until a holder on another machine counts as dead
     look: float = 0.05  # between two attempts to read the holder's record
 
 
@@ -62,7 +62,7 @@ class Holder(Form):
     beat: int = 0  # number of renewals
     now: str | None = None  # time of the last renewal
     doing: Doing | None = None
-    removes: bool = False  # whether the lock serves to remove the published run
+    removes: bool = False  # whether the holder removes the published run
 
     def content(self) -> bytes:
         return json_bytes(self.model_dump(exclude_unset=True))
@@ -114,7 +114,7 @@ class Lease:
 
     @property
     def own(self) -> Store:
-        """Store for writing the lease record; it skips the lease check, which reads that record."""
+        """Store for writing the record; it omits the lease check, which reads the record."""
         return self.runs.fenced(Fence(self.spare))
 
 
@@ -168,7 +168,7 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record, once no running process has the lease."""
+    """Write the record as soon as no running process has the lease."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + TIMES.silence
     first = found

@@ -1,7 +1,4 @@
-"""The location of an input (file system, path, name in messages), and versions of files.
-
-Versions detect that a file changes while a run reads it.
-"""
+"""Locations of inputs, and versions of files, by which a run detects that its input changes."""
 
 import datetime
 import hashlib
@@ -46,12 +43,15 @@ class Location:
 
     fs: AbstractFileSystem
     path: str  # in the file system, absolute if local
-    shown: str  # the given path or URL, or the path of a file found in a folder
+    shown: str  # the path or URL in the job, or the path of a file in that folder
     lake: LakeUrl = NO_LAKE  # kind and version of a Delta or Iceberg table
 
     @classmethod
     def of(cls, url: str, s3: Mapping[str, object] = MappingProxyType({})) -> "Location":
-        """Return the location of a path or URL without credentials; `s3` are options of fsspec."""
+        """Return the location of a path or URL; `s3` are more options of fsspec.
+
+        `JobFileError` if the URL has credentials, or is of an unsupported kind.
+        """
         lake = lake_url(checked_url(url))
         if lake.kind == "iceberg" and not lake.path.endswith(ICEBERG_METADATA):
             return cls(None, lake.path, url, lake)  # a name in a catalog
@@ -134,14 +134,19 @@ class Location:
         return InputNotFoundError(f"{self.shown} does not exist")
 
     @contextmanager
-    def naming_errors(self) -> Iterator[None]:
-        """Turn errors of reading into a `DataError` or `TemporaryError` with the location."""
+    def naming_errors(self, any_kind: bool = False) -> Iterator[None]:
+        """Turn errors of reading into a `DataError` or `TemporaryError` with the location.
+
+        If not `any_kind`, errors that are no faults of a file are raised unchanged.
+        """
         try:
             yield
         except MemoryError:
             raise
         except Exception as error:
             known = classify_error(error, reading=self.shown)
+            if known is None and any_kind:
+                known = DataError(f"can't read {self.shown}: {error}")
             if known is None or known is error:
                 raise
             if isinstance(known, InputNotFoundError):
@@ -165,7 +170,6 @@ class Version(NamedTuple):
         return sizes or (same_mark and self.tag != other.tag) or self.changed != other.changed
 
     def __str__(self) -> str:
-        """Return the size, and the time or tag, in words."""
         if not self.changed:
             return f"{self.size} bytes" + (f" ({self.tag})" if self.tag else "")
         when = datetime.datetime.fromtimestamp(self.changed / 1e9)
@@ -197,7 +201,7 @@ def version_of(place: Location, info: Info | None = None) -> Version:
 
 
 def combined_version(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
-    """Return one version for many files; it changes if any file changes."""
+    """Return a version for many files, by name; it changes if any file changes."""
     found = sorted(versions)
     digest = hashlib.sha256(json.dumps([(n, v.size, v.tag) for n, v in found]).encode())
     size = sum(version.size or 0 for _, version in found)

@@ -1,8 +1,8 @@
 """The identity of this process, and its scratch folders among the system's temporary files.
 
-A killed process leaves its folders behind. So each folder is named after its process: host, boot,
-PID namespace, number and start. Before a process makes a folder, it removes the folders of ended
-processes of the same user, machine and container.
+A killed process leaves its folders behind. So the name of a folder identifies its process: host,
+boot, PID namespace, number and start. New processes remove the folders of ended processes of the
+same user, machine and container.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 SEEN_BY = "host", "boot", "namespace"
-"""Properties that two processes share if they are visible to each other."""
+"""Keys of `who` that are equal for two processes that can see each other."""
 
 
 def who() -> dict[str, JsonValue]:

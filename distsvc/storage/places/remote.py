@@ -47,7 +47,7 @@ _LOCAL = ("file", "local", "memory")
 
 
 def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Options:
-    """Return fsspec's options for a URL by protocol, with `s3` as more options for S3.
+    """Return fsspec's options for a URL, by protocol; `s3` are more options for S3.
 
     Limits in the user's fsspec configuration take precedence.
     """
@@ -87,7 +87,7 @@ def _configured(protocols: tuple[str, ...], key: str) -> Options:
 
 
 def is_s3(url: str) -> bool:
-    """Return True if a URL is one of S3."""
+    """Return True for a URL of S3."""
     return url.startswith(("s3:", "s3a:"))
 
 
@@ -174,7 +174,7 @@ def _s3_settings() -> dict[str, str]:
 
 
 def _s3_address(session: "Session") -> dict[str, str]:
-    """Return the region of S3, and its endpoint unless that is Amazon's own."""
+    """Return the region of S3, and the endpoint if it is not Amazon's."""
     region = session.get_config_variable("region") or "us-east-1"
     meta = session.create_client("s3", region_name=region).meta
     if meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):

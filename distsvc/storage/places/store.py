@@ -1,11 +1,11 @@
 """Stores of files: a folder of a disk (`Folder`), or a prefix of a bucket.
 
-Names are paths below the store, with ``/``. A file is written once, whole or not at all. The few
-files that change (a manifest, the record of a holder) are replaced in one step by `Folder.swap`.
+Names are paths below the store, with ``/``. The few files that change (a manifest, the record of a
+holder) are replaced in one step by `Folder.swap`. All others never change, so those of a bucket are
+cached in a folder of this process.
 
 A bucket has no locks and no renaming. A commit needs only conditional writes: an object is written
-whole or not at all, and only if it does not exist yet or has a certain ETag. Files that never
-change are cached in a folder of this process.
+whole or not at all, and only if it does not exist yet or has a certain ETag.
 """
 
 import atexit
@@ -28,7 +28,7 @@ from distsvc.storage.places.process import new_scratch
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE, obstore_options
 
 SCHEME = "s3"
-"""The only supported kind of bucket; Google's has no conditions on ETags for a safe commit."""
+"""The only supported kind of bucket: a commit needs conditions on ETags, which Google's lacks."""
 
 REMOVED_RECORD = b"{}\n"
 """The content that marks an object as removed, since stores can't remove on a condition."""
@@ -37,9 +37,8 @@ REMOVED_RECORD = b"{}\n"
 class Bucket:
     """A prefix of a bucket, with the methods of `distsvc.storage.places.folder.Folder`.
 
-    Files that must not be lost are changed by conditional requests; before any other change, the
-    lease is checked. There is no lock, and a lease holder has no folder of its own. `JobFileError`
-    if the URL carries credentials or names no bucket, or obstore is not installed.
+    A change is a conditional request, or the lease is checked before it. `JobFileError` if the URL
+    has credentials or names no bucket, or obstore is not installed.
     """
 
     def __init__(self, url: str, fence: Fence = NO_FENCE):
@@ -179,7 +178,6 @@ class Bucket:
 
     @contextmanager
     def _asking(self, name: str, write: bool = False) -> Iterator[None]:
-        """Turn the errors of the store into errors of distsvc."""
         where = f"{self.address}/{name}"
         if write:
             self._fence.check()
@@ -214,7 +212,7 @@ Store: TypeAlias = Folder | Bucket
 
 
 def changed_since(place: Store, known: Mapping[str, Mapping[str, int | str]]) -> list[str]:
-    """Return the files that are missing, or differ from what `arrays.file_facts` returned before.
+    """Return the files that are missing, or differ from their `known` facts (`arrays.file_facts`).
 
     After a loss of power, a file on a disk may have other bytes. Objects in a bucket are whole, so
     only their sizes are compared.

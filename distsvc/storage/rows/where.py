@@ -10,10 +10,10 @@
     column     = a name, or any text in backticks
     literal    = a number, a text in quotes, true or false
 
-A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
+A missing value (null or NaN) matches no comparison and no negated comparison, as in SQL. A literal
 takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1. Integers and
-decimals are compared exactly. Text is converted to a date or time if its column holds these. If
-a column of text spells dates in another way than the condition, that is an error.
+decimals are compared exactly. In comparisons with a column of dates or times, text is converted. It
+is an error if a column of text spells dates in another way than the condition.
 """
 
 import functools
@@ -22,7 +22,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,10 +36,12 @@ _TOKEN = re.compile(
     r"""(?P<space>\s+)
       | (?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)
       | (?P<text>'([^'\\]|\\.)*'|"([^"\\]|\\.)*")
-      | (?P<name>[^\W\d]\w*)
-      | (?P<quoted>`[^`]+`)
-      | (?P<mark>==|!=|<=|>=|<|>|[()\[\],])
-      | (?P<odd>.)""",
+      | (?P<truth>(true|True|false|False)(?!\w))
+      | (?P<word>(and|or|not|in)(?!\w)|[()\[\],])
+      | (?P<column>[^\W\d]\w*|`[^`]+`)
+      | (?P<compare>==|!=|<=|>=|<|>)
+      | (?P<odd>.)
+      | (?P<end>\Z)""",
     re.VERBOSE | re.DOTALL,
 )
 _COMPARE = {
@@ -50,7 +51,7 @@ _COMPARE = {
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
 _DAY_FIRST = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ]|$)"
 _OTHER_DATE = rf"{_DAY_FIRST}|^\d{{4}}[./]\d{{1,2}}[./]\d{{1,2}}([T ]|$)|^\d{{8}}$"
-"""Patterns of dates such as 2026-11-25, 25.11.2026, and all other spellings of a date."""
+"""Patterns of dates: ISO as 2026-11-25, day first as 25.11.2026, and any spelling but ISO."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Condition:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns, each once, in the order they appear."""
+        """The names of the columns, each once, in order of appearance."""
         names = [self.column] if self.column else []
         for part in self.parts:
             names.extend(part.columns)
@@ -102,36 +103,30 @@ def where_columns(text: str | None) -> tuple[str, ...]:
     return parse_where(text).columns if text is not None else ()
 
 
-class _Token(NamedTuple):
-    """A token; its kind is "column", "literal", "compare", "end", or the word itself."""
-
-    kind: str
-    word: str
-    position: int
-    value: Literal = ""
-
-
 class _Parser:
     """A parser by recursive descent, with a method for each rule of the grammar above."""
 
     def __init__(self, text: str) -> None:
         self.text, self.next = text, 0
-        self.tokens = [_token(one, text) for one in _TOKEN.finditer(text) if not one["space"]]
-        self.tokens.append(_Token("end", "", len(text)))
+        self.tokens = [token for token in _TOKEN.finditer(text) if not token["space"]]
+        odd = next((token for token in self.tokens if token["odd"]), None)
+        if odd:
+            where = f"{odd['odd']!r} at character {odd.start() + 1}: {text}"
+            raise JobFileError(f"input.where: unexpected {where}")
 
-    def skip(self, kind: str) -> bool:
-        """Skip the next token if it is of a kind; return True if it was."""
-        found = self.tokens[self.next].kind == kind
-        self.next += found
-        return found
-
-    def take(self, expected: str, *kinds: str) -> _Token:
-        """Consume and return the next token; `JobFileError` unless its kind is expected."""
+    @property
+    def kind(self) -> str:
+        """The kind of the next token: a group of `_TOKEN`, or the word itself."""
         token = self.tokens[self.next]
-        if token.kind not in kinds:
-            found = "the end" if token.kind == "end" else repr(token.word)
+        return token["word"] or str(token.lastgroup)
+
+    def take(self, expected: str, *kinds: str) -> re.Match[str]:
+        """Consume and return the next token; `JobFileError` unless it has one of the kinds."""
+        token = self.tokens[self.next]
+        if self.kind not in kinds:
+            found = "the end" if token.lastgroup == "end" else repr(token[0])
             raise JobFileError(
-                f"input.where: expected {expected} at character {token.position + 1}, "
+                f"input.where: expected {expected} at character {token.start() + 1}, "
                 f"found {found}: {self.text}"
             )
         self.next += 1
@@ -140,59 +135,46 @@ class _Parser:
     def condition(self, depth: int, operator: str = "or") -> Condition:
         """Parse parts joined by `operator`: "or" at the outer level, "and" inside each part."""
         parts: list[Condition] = []
-        while not parts or self.skip(operator):
-            one = self.condition(depth, "and") if operator == "or" else self.one(depth)
-            parts.append(one)
+        while not parts or self.kind == operator:
+            self.next += bool(parts)
+            parts.append(self.condition(depth, "and") if operator == "or" else self.one(depth))
         return _joined(operator, parts)
 
     def one(self, depth: int) -> Condition:
         if depth > 200:
             raise JobFileError("input.where is nested too deeply")
         first = self.take("a column name", "column", "not", "(")
-        if first.kind == "not":
+        if first[0] == "not":
             return Condition("not", (self.one(depth + 1),))
-        if first.kind == "(":
+        if first[0] == "(":
             inner = self.condition(depth + 1)
             self.take("')'", ")")
             return inner
+        name = first[0].strip("`")
         operator = self.take("==, !=, <, <=, >, >= or in", "compare", "in", "not")
-        if operator.kind == "compare":
-            return self.comparison(first, operator.word)
-        if operator.kind == "not":
+        if operator["compare"]:
+            return Condition(operator[0], column=name, literal=self.literal())
+        if operator[0] == "not":
             self.take("'in'", "in")
         self.take("'['", "[")
-        equal = [self.comparison(first, "==")]
-        while self.take("']'", ",", "]").kind == ",":
-            equal.append(self.comparison(first, "=="))
+        equal = [Condition("==", column=name, literal=self.literal())]
+        while self.take("']'", ",", "]")[0] == ",":
+            equal.append(Condition("==", column=name, literal=self.literal()))
         member = _joined("or", equal)
-        return member if operator.kind == "in" else Condition("not", (member,))
+        return member if operator[0] == "in" else Condition("not", (member,))
 
-    def comparison(self, column: _Token, operator: str) -> Condition:
-        literal = self.take("a number, a text in quotes, true or false", "literal")
-        return Condition(operator, column=str(column.value), literal=literal.value)
+    def literal(self) -> Literal:
+        token = self.take("a number, a text in quotes, true or false", "number", "text", "truth")
+        word = token[0]
+        if token["number"]:
+            return int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else Decimal(word)
+        if token["truth"]:
+            return word.lower() == "true"
+        return re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
 
 
 def _joined(operator: str, parts: list[Condition]) -> Condition:
     return parts[0] if len(parts) == 1 else Condition(operator, tuple(parts))
-
-
-def _token(match: re.Match[str], text: str) -> _Token:
-    group, word, position = str(match.lastgroup), match.group(), match.start()
-    kind, value = "compare" if word in _COMPARE else word, ""
-    if group == "odd":
-        raise JobFileError(f"input.where: unexpected {word!r} at character {position + 1}: {text}")
-    if group == "number":
-        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else Decimal(word)
-        return _Token("literal", word, position, number)
-    if group == "text":
-        kind, value = "literal", re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
-    elif group == "quoted":
-        kind, value = "column", word[1:-1]
-    elif word in ("true", "True", "false", "False"):
-        return _Token("literal", word, position, word.lower() == "true")
-    elif group == "name" and word not in ("and", "or", "not", "in"):
-        kind, value = "column", word
-    return _Token(kind, word, position, value)
 
 
 def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa.BooleanArray:
@@ -217,7 +199,7 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
 
 
 def _check_dates(name: str, values: pa.Array, operator: str, literal: str) -> None:
-    """Raise `DataError` if text is compared with a date that has another spelling, or no order."""
+    """Raise `DataError` if a date has another spelling in the column, or is not ordered as text."""
     fault = None
     if _ISO_DATE.match(literal):
         other = values.filter(pc.match_substring_regex(values, _OTHER_DATE))

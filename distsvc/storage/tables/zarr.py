@@ -7,14 +7,13 @@ import os
 import posixpath
 import re
 import struct
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from distsvc.errors import DataError, DistsvcError, InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import (
     Location,
@@ -134,7 +133,7 @@ class Zarr(Source):
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         place, others = found.location, other_columns(config)
-        with _reading(place):
+        with place.naming_errors(any_kind=True):  # each codec raises its own kinds
             if not _has_metadata(place):
                 if place.info():
                     raise DataError(f"{place.shown} is not Zarr: it holds no zarr.json")
@@ -188,7 +187,7 @@ class Zarr(Source):
 
     def batches(self, table: blocks.Table, span: blocks.Span, columns: list[str]) -> blocks.Batches:
         place = Location.of(table.layout.path)
-        with _reading(place):
+        with place.naming_errors(any_kind=True):
             node = _open(place)
             arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
         for array in arrays.values():
@@ -204,7 +203,7 @@ class Zarr(Source):
             end = min(span.stop, start - start % chunk + step)
             for name, array in arrays.items():
                 _check_whole(place, name, array, start, end)
-            with _reading(place):
+            with place.naming_errors(any_kind=True):
                 if _is_group(node):
                     values = [array[start:end] for array in arrays.values()]
                 else:
@@ -231,17 +230,6 @@ def _has_metadata(place: Location) -> bool:
 
 def _is_group(node: "Array | Group") -> bool:
     return not hasattr(node, "shape")
-
-
-@contextmanager
-def _reading(place: Location) -> Iterator[None]:
-    try:
-        with place.naming_errors():
-            yield
-    except (DistsvcError, MemoryError):
-        raise
-    except Exception as error:  # each codec raises its own kinds
-        raise DataError(f"can't read {place.shown}: {error}") from error
 
 
 def _columns_of_group(place: Location, group: "Group") -> _Arrays:
