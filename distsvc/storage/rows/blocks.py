@@ -35,14 +35,14 @@ MAX_TABLE_ROWS, MAX_TABLE_UNITS = 2**40, 10**7
 """Maximum number of rows and of storage units of a table."""
 
 _VECTOR = re.compile(r"(?:large_|fixed_size_)?list<\w+: (?P<value>.*)>(?:\[\d+\])?")
-"""Pattern of the text for an Arrow type of lists."""
+"""Pattern of the names of Arrow's list types."""
 
 Batches = Iterator[dict[str, pa.Array]]
 """Consecutive rows as arrays of equal length, by column."""
 
 
 def read_schema(text: str) -> pa.Schema:
-    """Return a schema from its text."""
+    """Return the schema that `schema_text` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
@@ -61,7 +61,7 @@ StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer
 class LakeFile:
     """A file in the log of a Delta or Iceberg table."""
 
-    names: dict[str, str]  # names in the file of renamed columns
+    names: dict[str, str]  # a renamed column's name in the file
     values: dict[str, str | None]  # constants, as text, of columns that the file lacks
     deleted: bool  # whether some rows are deleted
 
@@ -81,7 +81,7 @@ class LakeState:
 class Layout:
     """The storage of a table's rows."""
 
-    path: str  # absolute path or URL; a converted table's is in the staging folder
+    path: str  # absolute path or URL of the table, or of its converted copy
     format: str  # name of the source
     extents: tuple[int, ...]  # rows of each storage unit, in order
     root: str = ""  # folder of the files, if there are many
@@ -97,7 +97,7 @@ class Table:
 
     layout: Layout
     features: StoredFeatures = ()
-    types: tuple[str, ...] = ()  # Arrow type of each feature's column, as text
+    types: tuple[str, ...] = ()  # name of the Arrow type of each feature's column
     id: str | None = None
     label: str | None = None
     where: str | None = None
@@ -108,13 +108,12 @@ class Table:
     versions: Versions = field(default_factory=dict)  # of the files, before anything was read
     ready: str | None = None
     notes: tuple[str, ...] = ()
-    without_values: tuple[str, ...] = ()  # columns of features that are missing in all rows
-    missing_values: tuple[float, ...] = ()  # sentinels
-    # The commonest new values of each category that has many, in words.
+    without_values: tuple[str, ...] = ()  # feature columns without a value in any row
+    missing_values: tuple[float, ...] = ()  # numbers that mean "missing"
+    # For each category with many new values, a text with the commonest.
     new_values: dict[str, str] = field(default_factory=dict)
     column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
-    # Further columns, by which a report compares clusters.
-    compared: StoredFeatures = ()
+    compared: StoredFeatures = ()  # further columns, by which a report compares clusters
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -123,7 +122,7 @@ class Table:
 
     @property
     def stored(self) -> list[str]:
-        """The names of the columns that features are made of."""
+        """The column from which each feature is made."""
         return [feature.column for feature in self.features]
 
     @property
@@ -133,7 +132,7 @@ class Table:
 
     @property
     def state(self) -> str:
-        """The pinned version or snapshot of a Delta or Iceberg table; empty for others."""
+        """The version or snapshot of a Delta or Iceberg table; "" for other tables."""
         return lake_url(self.sources[0]).pin
 
     @property
@@ -152,7 +151,7 @@ class Table:
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype of rows: float32 if it holds all values exactly, else float64."""
+        """The dtype of blocks: float32 if it holds all values exactly, else float64."""
         pairs = zip(self.features, self.types, strict=True)
         is_exact = all(fits_float32(feature, _value_kind(kind)) for feature, kind in pairs)
         return np.dtype(np.float32 if is_exact else np.float64)
@@ -176,14 +175,14 @@ class Block:
 
     rows: np.ndarray  # (n,) int64: positions in the whole table, from 0
     X: np.ndarray  # (n, d), C order: the features; NaN where a value is missing
-    ids: pa.Array | None  # None unless the span includes them, like labels and compared
-    labels: pa.Array | None
+    ids: pa.Array | None  # None unless `Span.with_ids`
+    labels: pa.Array | None  # None unless `Span.with_labels`
     compared: np.ndarray | None = None  # (n, b) float64: further columns, to compare clusters
     types: tuple[str, ...] = ()  # Arrow types of the features' columns in a user's table
 
 
 def stored_bytes(table: Table) -> list[int]:
-    """Return the bytes of a row in every stored column of a table, as Arrow holds them."""
+    """Return the size in bytes of one row in each stored column of a table, in Arrow's memory."""
     widths = []
     for feature, kind in zip(table.features, table.types, strict=True):
         value = _value_kind(kind)
@@ -196,7 +195,7 @@ def stored_bytes(table: Table) -> list[int]:
 
 
 def _value_kind(kind: str) -> str:
-    """Return the text of an Arrow type; for a list type, of its value type."""
+    """Return the name of an Arrow type; for lists, the name of the type of their values."""
     vector = _VECTOR.fullmatch(kind)
     return vector["value"] if vector else kind
 
@@ -204,7 +203,7 @@ def _value_kind(kind: str) -> str:
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
-    """Yield the blocks of a span; `batches` returns the span's rows by the names of columns."""
+    """Yield the blocks of a span; `batches` returns the given columns of its rows."""
     making, row = _BlockMaker(table, span), span.start
     naming_errors = Location.of(table.sources[0]).naming_errors
     for batch in batches(making.wanted):
@@ -222,7 +221,7 @@ def arrow_blocks(
 
 
 class _BlockMaker:
-    """The maker of a span's blocks, into which features are written at once."""
+    """Builder of the blocks of a span."""
 
     def __init__(self, table: Table, span: Span) -> None:
         self.table, self.span, self.dtype = table, span, table.dtype
@@ -332,7 +331,7 @@ def fill(
     arrays: Sequence[pa.Array],
     missing_values: Sequence[float] = (),
 ) -> None:
-    """Write features into a matrix X (n, d) of floats, from the arrays of their columns.
+    """Write features into a matrix X (n, d) of floats; `arrays` has the column of each feature.
 
     Numbers in `missing_values` become NaN, also where numbers are stored as text. An array without
     values may have any type.

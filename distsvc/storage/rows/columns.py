@@ -47,7 +47,7 @@ PANDAS_INDEX = "an index of pandas"
 """Reason why a column that was the index of a pandas table is no feature."""
 
 PARTITION_KEY = "a partition key"
-"""Reason why a key by which a table is partitioned is no feature by default."""
+"""Reason why a column that partitions the table is no feature by default."""
 
 NOT_UTF8 = "not UTF-8"
 """Reason why text that can't be decoded is no feature."""
@@ -71,27 +71,27 @@ class Scan:
 
     layout: Layout
     types: dict[str, pa.DataType]  # without dictionaries
-    # Why columns can't be read. If the type of one is numeric or `UNKNOWN_TYPE`, it would be a
-    # feature, so a job without ``input.columns`` is refused.
+    # Reasons why columns can't be read. An unreadable column that would be a feature, by a numeric
+    # type or `UNKNOWN_TYPE`, is an error in a job without ``input.columns``.
     problems: dict[str, str]
-    default: tuple[str, ...]  # columns that are considered when the job names none
+    default: tuple[str, ...]  # columns that may be features if the job names none
     keys: tuple[str, ...] = ()  # columns by which the table is partitioned
-    sources: tuple[str, ...] = ()  # paths to the same state of the table, if not the job's
-    # Reasons of the format why columns are not in `default`.
+    sources: tuple[str, ...] = ()  # paths that pin the table's version; (): the job's paths
+    # Columns that the format leaves out of `default`, with the reason.
     apart: dict[str, str] = field(default_factory=dict)
-    # Chunks and fill value of columns in chunks.
+    # Number of chunks and fill value of each column of Zarr.
     stored: dict[str, tuple[int, object]] = field(default_factory=dict)
-    comparable: Mapping[str, pa.DataType] | None = None  # for comparing clusters; None: all
-    words: dict[str, str] = field(default_factory=dict)  # for messages, if not the types
+    comparable: Mapping[str, pa.DataType] | None = None  # columns to compare; None: `types`
+    words: dict[str, str] = field(default_factory=dict)  # texts that replace types in messages
 
     @cached_property
     def shown(self) -> dict[str, str]:
-        """The text for each column in messages."""
+        """The words for each column's type in messages."""
         return {name: type_words(kind) for name, kind in self.types.items()} | self.words
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values of a dictionary, a view or a tensor."""
+    """Return the plain type for a dictionary, a view or a tensor; other types are unchanged."""
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
@@ -157,9 +157,9 @@ def choose_features(
 ) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 
-    Without ``input.columns`` these are, in the table's order, the columns of numbers, booleans,
-    decimals, durations and vectors, and `categories`. Excluded are the id, the classes, the columns
-    of ``where``, partition keys, an index of pandas, columns without a name, and `ignored` ones.
+    Without ``input.columns``, features are the `categories` and the columns of types that
+    `is_default`, in the table's order. Excluded are `other_columns`, partition keys, an index of
+    pandas, columns without a name, and the columns `ignored`.
     """
     path = config.shown
     used = [("input.id", config.id), (config.classes_key, config.classes)]
@@ -296,7 +296,7 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
 
 
 def too_many_columns(path: str, n_columns: int) -> DataError:
-    """Return the error for too many columns."""
+    """Return the error for more than `MAX_WIDTH` feature columns."""
     return DataError(
         f"{path} has {n_columns:,} feature columns, expected at most {MAX_WIDTH:,}; name those "
         "to use in input.columns, or write fewer, such as 100 components of scikit-learn's "
@@ -313,7 +313,6 @@ def truncated(words: Sequence[str], most: int = 20) -> str:
 def _default(
     config: InputConfig, scan: Scan, categories: Collection[str], ignored: Collection[str]
 ) -> tuple[str, ...]:
-    """Return default features, with `categories` and unreadable columns; `DataError` if none."""
     apart = {*other_columns(config), *scan.keys, *ignored, ""}
     listed = {n for n in scan.default if n not in apart and not _PANDAS_INDEX.fullmatch(n)}
 

@@ -1,9 +1,9 @@
 """Features: the conversion of stored columns to numeric columns.
 
-A number stays one column, a vector becomes one column for each value, and categories (text,
-booleans or integers) become one or several. Counts of all rows decide which categories have a code
-(`tables.values`); rare values, and values that are new in another table, share a bucket. Features
-are saved with the model, which reads other tables with them.
+A number stays one column. A vector becomes a column for each value, and categories (text, booleans
+or integers) become one or several columns. Counts of all rows decide which categories have a code
+(`tables.values`); rare and new values share a bucket. Features are saved with the model, which
+reads other tables with them.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ MAX_WIDTH = 100_000
 """Maximum number of numeric columns, which limits the memory of blocks and statistics."""
 
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
-"""Texts for the Arrow types whose values float32 holds exactly."""
+"""Names of the Arrow types whose values float32 holds exactly."""
 
 Unit = Literal["date", "time", "clock", "seconds"]
 """Days or seconds since 1970, seconds of the day, or seconds."""
@@ -39,7 +39,7 @@ Unit = Literal["date", "time", "clock", "seconds"]
 _UNITS: tuple[tuple[str, Unit], ...] = (
     ("duration", "seconds"), ("time32", "clock"), ("time64", "clock"),
 )  # fmt: skip
-"""Beginnings of the texts for Arrow's durations and times of the day, with their units."""
+"""Beginnings of the names of Arrow types, with the units of their columns."""
 
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Parts of a second in each of Arrow's units of time."""
@@ -52,7 +52,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 MAX_UNKNOWN_SHARE = 0.05
-"""Rise of the share of new or rare values from which a category gets a warning."""
+"""Increase in the share of new and rare values above which a category gets a warning."""
 
 
 class UnusableValueError(ValueError):
@@ -64,16 +64,12 @@ class UnusableValueError(ValueError):
 
 
 class Feature:
-    """One or several numeric columns that are made from one stored column.
-
-    `wants` names the column's values in a message. With `one_hot` each numeric column is an
-    indicator of a value. If `nominal`, the numbers are codes of categories, without order.
-    """
+    """One or several numeric columns that are made from one stored column."""
 
     __slots__ = ()
-    wants: ClassVar[str]
-    one_hot: ClassVar[bool] = False
-    nominal: ClassVar[bool] = False
+    wants: ClassVar[str]  # words for the stored values in messages
+    one_hot: ClassVar[bool] = False  # whether each numeric column is the indicator of a value
+    nominal: ClassVar[bool] = False  # whether the numbers are codes of categories, without order
     if TYPE_CHECKING:
 
         @property
@@ -97,12 +93,12 @@ class Feature:
 
     @property
     def meaning(self) -> str:
-        """The kind of the numeric columns' values, for a message."""
+        """Words for the kind of the numeric columns' values, for a message."""
         return "categories" if self.nominal else "numbers"
 
     @property
     def whole(self) -> str | None:
-        """Common name of all numeric columns if reports show them as one feature, else None."""
+        """Name of the feature if reports show all its columns as one; else None."""
         return None
 
     @property
@@ -309,9 +305,9 @@ class Category(_Categories):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
-        """Return the encoding that gives the first `known` values a code, others a bucket.
+        """Return the encoding in which the first `known` values have codes, the others a bucket.
 
-        `counts` are the rows of every value.
+        `counts` has the number of rows of each value.
         """
         known = known[:MOST_LEVELS]
         return cls.model_validate(
@@ -335,16 +331,15 @@ class Category(_Categories):
         return self
 
     def may_be_changed(self, X: np.ndarray) -> bool:
-        """Return True if values in the bucket may exceed `MAX_UNKNOWN_SHARE`; X are its columns."""
+        """Return True if `change` may return a warning; X (n, k) are the feature's columns."""
         bucket = self.values(pa.array([mixed.bucket_name(self.known)])).reshape(1, -1)
         same = (bucket == X) | (np.isnan(bucket) & np.isnan(X))  # without a bucket, they are NaN
         return float(same.all(axis=1).mean()) > self.rest + MAX_UNKNOWN_SHARE
 
     def change(self, array: pa.Array, n_rows: int) -> str | None:
-        """Return a warning if the share of values in the bucket exceeds `MAX_UNKNOWN_SHARE`.
+        """Return a warning if the bucket's share of values has risen by `MAX_UNKNOWN_SHARE`.
 
-        The share is beyond that in the rows whose values were counted. Null is not counted. The
-        warning names the number of rows, `n_rows`.
+        Null is not counted. The warning states the number of rows, `n_rows`.
         """
         values = array.drop_null()
         is_unknown = self.codes(values) == len(self.known)
@@ -371,7 +366,7 @@ class Category(_Categories):
         return is_text(kind) or (is_category(kind) and not mixed.are_words(self.known))
 
     def codes(self, array: pa.Array) -> np.ndarray:
-        """Return positions (n,) among the known values; then come the bucket and null."""
+        """Return positions (n,) among k known values; k for the bucket, k + 1 for null."""
         return mixed.places(array, self.known)
 
 
@@ -398,14 +393,12 @@ class OneHot(Category):
 
 
 class Frequency(Category):
-    """The logarithm of the share of rows with the same value.
-
-    `shares` are the shares of rows by known value. `rare` is the mean share of a value in the
-    bucket, or the share of one row if the bucket is empty.
-    """
+    """The logarithm of the share of rows with the same value."""
 
     kind: Literal["frequency"] = "frequency"
+    # The share of rows with each known value.
     shares: Annotated[tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...], Field(strict=False)]
+    # The mean share of a value in the bucket; if it is empty, the share of one row.
     rare: Annotated[float, Field(gt=0.0, le=1.0)]
 
     @classmethod
@@ -432,8 +425,8 @@ class Frequency(Category):
 class Codes(Category):
     """One column of codes, for learners that model categories themselves.
 
-    The code of a known value is its position. The bucket has the next code if it had rows when
-    values were counted; otherwise its values are NaN, like null.
+    The code of a known value is its position. The next code is the bucket's if any value was in the
+    bucket when values were counted; else new values are NaN, like null.
     """
 
     kind: Literal["codes"] = "codes"
@@ -464,7 +457,7 @@ class Uncounted(_Categories):
         return np.empty((len(array), 0))
 
     def counted(self, counts: dict[str, int]) -> Category:
-        """Return the encoding by the counts of all values."""
+        """Return the encoding for the number of rows of each value."""
         return ENCODINGS[self.kind].of(self.column, counts, mixed.frequent(counts))
 
 
@@ -508,8 +501,7 @@ def is_time(kind: pa.DataType) -> bool:
 def is_default(kind: pa.DataType) -> bool:
     """Return True if an Arrow type is a feature by default: numbers, durations and vectors.
 
-    Dates and times are not: with them, rows recorded at about the same time would be a cluster,
-    which is seldom wanted.
+    Dates and times are not: rows recorded at about the same time would become a cluster.
     """
     return is_numeric(kind) or pa.types.is_duration(kind) or is_vector(kind)
 
@@ -520,7 +512,7 @@ def is_usable(kind: pa.DataType) -> bool:
 
 
 def fits_float32(feature: Feature, kind: str) -> bool:
-    """Return True if float32 is exact for a feature's numbers; `kind` is an Arrow type."""
+    """Return True if float32 is exact for a feature whose column has the Arrow type `kind`."""
     if isinstance(feature, Numeric) or (isinstance(feature, Vector) and not feature.log):
         return kind in _IN_FLOAT32
     return feature.one_hot or feature.nominal
@@ -556,12 +548,15 @@ def nominal_columns(features: Iterable[Feature]) -> np.ndarray:
 
 
 def levels_of(features: Iterable[Feature]) -> dict[str, list[str]]:
-    """Return the text of each code 0, 1, ... by nominal column."""
+    """Return the texts of the codes 0, 1, ... of each nominal column."""
     return {feature.column: list(feature.levels) for feature in features if feature.nominal}
 
 
 def missing_values(features: Iterable[Feature], counts: np.ndarray) -> dict[str, int]:
-    """Return the number of missing values by column, from the counts (d,) of numeric columns."""
+    """Return the number of missing values of each column that has some.
+
+    `counts` (d,) are the numbers of missing values in all numeric columns.
+    """
     names, firsts = groups_of(features)
     found = zip(names, counts[firsts].tolist(), strict=True)
     return {name: n for name, n in found if n}
@@ -573,7 +568,10 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
 
 
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
-    """Return a name for each number, vector and one-hot feature, and its first place (g,)."""
+    """Return the names of g columns, and the first position (g,) of each among numeric columns.
+
+    The columns of a vector or of a one-hot feature count as one.
+    """
     names: list[str] = []
     firsts: list[int] = []
     for feature, places in placed(features):
@@ -622,7 +620,7 @@ def without_sentinels(array: pa.Array, missing_values: Sequence[float]) -> pa.Ar
 
 
 def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
-    """Return those numbers that an integer or decimal type represents exactly."""
+    """Return the numbers that an integer or decimal type represents exactly."""
     found = []
     for value in missing_values:
         with suppress(pa.ArrowException, OverflowError, ValueError):

@@ -1,7 +1,6 @@
-"""Whole numbers that are no quantities: row numbers, ids, dates and codes.
+"""Detection of whole numbers that are no quantities: row numbers, ids, dates and codes.
 
-Each kind has tests of a column's name and of a sample of its values. The name alone does not
-suffice for a column of few small numbers.
+Each kind has tests of a column's name and of a sample of its values.
 """
 
 import re
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_ROWS_TO_DROP = 50
-"""Minimum number of rows for a column to be excluded as an id; fewer may differ by chance."""
+"""Minimum number of rows for a column to be excluded; in fewer, values may differ by chance."""
 
 SPOTS, SPOT_ROWS = 8, 512
-"""Number of ranges of a table whose values are tested, and rows of each."""
+"""Number of row ranges of a table whose values are tested, and the rows of each range."""
 
 ROW_NUMBER = "looks like an id: nearly every value is different"
 DATE_NUMBER = "dates written as numbers, such as 20261120"
@@ -121,7 +120,7 @@ def _exact(values: np.ndarray) -> bool:
 def _numbers_rows(name: str, values: np.ndarray) -> bool:
     """Return True if values that nearly all differ are row numbers or ids.
 
-    They have fewer ties than a quantity would in so small a range, or rise or fall with the rows,
+    Such values have fewer ties than a quantity in so small a range, or rise or fall with the rows,
     or are spread evenly and have more digits than measurements.
     """
     n, ties = len(values), _ties(values)
@@ -142,7 +141,8 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
 def _lacks_ties(values: np.ndarray) -> bool:
     """Return True if values have too few ties to be independent draws from their range.
 
-    Independent draws are expected to have at least 8 equal pairs more (a chance of 1 in 3,000).
+    Such draws would have 8 equal pairs on average, and 4 more for each tie that was found. If no
+    values tie, the chance of that is 1 in 3,000.
     """
     n, ordered = len(values), _are_ordered(values)
     jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one range of rows to the next

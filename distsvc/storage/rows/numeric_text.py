@@ -23,7 +23,7 @@ _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
 """Infinity and NaN, which Arrow reads as numbers; they are rejected later."""
 
 _LEADING_ZERO = r"^[+-]?0\d"
-"""Pattern of the beginning of a code such as 007, which is not read as a number."""
+"""Pattern of codes that begin like 007, which are not read as numbers."""
 
 _SIGN, _BLANK = "[+\\-\u2212\u2013]?", "[\\s\u00a0\u202f]?"
 _CURRENCY = (
@@ -56,7 +56,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_unicode(array: pa.Array) -> bool:
-    """Return True if texts are valid UTF-8, which some files claim wrongly."""
+    """Return True if texts are valid UTF-8; some files have other bytes in columns of text."""
     with suppress(pa.ArrowInvalid):
         array.validate(full=True)
         return True
@@ -138,8 +138,8 @@ def _count(mask: pa.Array) -> int:
 def are_thousands(array: pa.Array) -> bool:
     """Return True if the points of texts such as 1.234 and 980 separate thousands.
 
-    Then every point has three digits behind it, and all other values are whole numbers below 1000.
-    The evidence is a final zero, which decimals would drop, or else 50 values with a point.
+    Three digits must follow each point, and values without a point must be below 1000. A final
+    zero (1.230), or 50 values with a point, exclude that they are decimal points.
     """
     words = trimmed(array).drop_null()
     grouped = matches(words, _GROUP)

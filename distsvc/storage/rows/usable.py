@@ -16,8 +16,8 @@ def usable_rows(
 ) -> np.ndarray:
     """Return the mask (n,) of used rows: all but those that ``missing = "drop"`` leaves out.
 
-    With `unit` rows are divided by their lengths, which must not be 0. `DataError` for an infinite
-    value, and for a missing value or a row of length 0 unless such rows are left out.
+    With `unit`, rows are divided by their lengths, which must not be 0. `DataError` for an infinite
+    value, and for a missing value or a row of length 0 that is not left out.
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
@@ -73,7 +73,7 @@ def _gaps(
 
 
 def no_values_error(names: Sequence[str], shown: str = "", in_lineage: bool = False) -> DataError:
-    """Return the error for columns without any value, which a previous run may have used."""
+    """Return the error for columns without a value, which with `in_lineage` the last run used."""
     otherwise = f"leave it out by --exclude {','.join(names)}"
     if in_lineage:
         otherwise = "use the last model by --set model.mode=assign, or remove continuity.previous"
@@ -82,14 +82,14 @@ def no_values_error(names: Sequence[str], shown: str = "", in_lineage: bool = Fa
 
 
 def no_values(names: Sequence[str], shown: str = "") -> str:
-    """Return the words for one or more columns of a table that have no value."""
+    """Return a clause for messages: the columns `names` have no value."""
     columns, have = ("column", "has") if len(names) == 1 else ("columns", "have")
     columns = f"{columns} {truncated([*map(repr, names)])}{shown and f' of {shown}'}"
     return f"{columns} {have} no value in any row"
 
 
 def select_rows(block: Block, kept: np.ndarray) -> Block:
-    """Return the rows of a block in a mask (n,) bool."""
+    """Return a block of the rows where the mask `kept` (n,) bool is True."""
     if kept.all():
         return block
     mask = pa.array(kept)
