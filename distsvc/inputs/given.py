@@ -1,7 +1,7 @@
-"""Readers of arrays and tables, and the choice of one by the attributes of a type.
+"""Readers of arrays and tables, which are chosen by the attributes of a type.
 
 Tables have Arrow's interfaces: frames, queries, streams and dask dataframes. pandas, dask and Zarr
-are not imported. Types are examined instead of objects, because a relation of DuckDB has an
+are not imported. A type is examined instead of the object, because a relation of DuckDB has an
 attribute for every column.
 """
 
@@ -32,7 +32,7 @@ _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 
 
 class Tables(Input):
-    """The rows of all tables that `tables` returns, one table after the other."""
+    """A reader of all tables that the function `tables` returns, one after the other."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class DaskFrame(Tables):
 def _of_partition(
     of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: UserData
 ) -> Any:
-    """Return the values of a partition, with its index; dask calls it on a worker."""
+    """Return the values of a partition, with its index; this function runs on a worker."""
     part = Tables(frame, asked, lambda: [frame])
     part.words = " of a partition"
     found = of_part(part)
@@ -129,7 +129,7 @@ def _of_partition(
 
 
 def _parts(table: UserData, asked: Reading) -> Iterator[UserData]:
-    """Yield a table; a pandas table in slices, because Arrow copies it."""
+    """Yield a table; slices of it if it is of pandas, because Arrow copies what it reads."""
     if not hasattr(type(table), "iloc"):
         yield table
         return
@@ -141,7 +141,6 @@ def _parts(table: UserData, asked: Reading) -> Iterator[UserData]:
 
 
 def _reader(table: UserData, name: str) -> pa.RecordBatchReader:
-    """Return the reader of a table's record batches; `UnusableRowsError` if Arrow can't read it."""
     try:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(table)
@@ -155,7 +154,7 @@ def _reader(table: UserData, name: str) -> pa.RecordBatchReader:
 
 
 def _table_of(columns: dict[str, UserData], name: str) -> pa.Table:
-    """Return a dictionary of columns, or of the values of one row, as a table; NaN is null."""
+    """Return a table of a dictionary, which has columns or the values of one row; NaN is null."""
     is_row = any(isinstance(v, str) or not hasattr(v, "__iter__") for v in columns.values())
     arrays = {}
     try:
@@ -177,7 +176,7 @@ def _unreadable(name: str, error: Exception) -> UnusableRowsError:
 def number_types(
     schema: pa.Schema, name: str, names: Sequence[str] | None = None
 ) -> list[np.dtype]:
-    """Return a dtype that holds the numbers of each column; columns must be `names`, if given."""
+    """Return a dtype for the numbers of each column; the columns must be `names`, if given."""
     if not schema.names:
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")
     twice = {name for name in schema.names if schema.names.count(name) > 1}
@@ -204,7 +203,7 @@ def number_types(
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Return True if float64 can hold an Arrow type: numbers, decimals, booleans, only nulls."""
+    """Return True for Arrow types that become float64: numbers, decimals, booleans, null."""
     types = pa.types
     tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null
     return any(test(kind) for test in tests)
@@ -221,11 +220,11 @@ TYPE_WORDS = {
     r"duration.*": "a duration",
     r"null": "empty",
 }
-"""The words for a value in messages, by patterns of the names of Arrow types."""
+"""The words for a type in messages, by patterns of the names of Arrow types."""
 
 
 def type_words(kind: pa.DataType, other: pa.DataType | None = None) -> str:
-    """Return a type in words, or its name if it has none or `other` has the same words."""
+    """Return the words for a type; its name if there are none, or if `other` has equal words."""
     found = next((v for k, v in TYPE_WORDS.items() if re.fullmatch(k, str(kind))), str(kind))
     return str(kind) if other is not None and type_words(other) == found else found
 
@@ -244,7 +243,7 @@ def numbers(array: pa.Array) -> np.ndarray:
 
 
 class ArrayRows(Input):
-    """An array whose rows are read by slices: of NumPy, SciPy (sparse), Zarr, h5py."""
+    """A reader of an array that has slices: of NumPy, SciPy (sparse), Zarr or h5py."""
 
     def __init__(self, X: UserData, asked: Reading):
         super().__init__(X, asked)
@@ -273,7 +272,7 @@ class ArrayRows(Input):
         return self.X, [self.X.dtype], None
 
     def _cut(self, part: UserData) -> Iterator[np.ndarray]:
-        """Yield rows as arrays of numbers, in pieces; masked values are NaN."""
+        """Yield the rows of a part in pieces (n, d) of numbers; masked values are NaN."""
         found = part.toarray() if hasattr(type(part), "toarray") else part
         if isinstance(found, np.ma.MaskedArray):
             found = np.ma.filled(found.astype(np.float64), np.nan)
@@ -326,7 +325,7 @@ class DaskArray(ArrayRows):
 def _of_chunk(
     of_part: Callable[[Input], np.ndarray], asked: Reading, X: UserData, block_info: Any = None
 ) -> np.ndarray:
-    """Return the values of the rows (n, d) of a chunk; dask calls it on a worker."""
+    """Return the values of the rows X (n, d) of a chunk; this function runs on a worker."""
     part = ArrayRows(X, asked)
     if block_info:
         first, number = block_info[0]["array-location"][0][0], block_info[0]["chunk-location"][0]
@@ -342,7 +341,7 @@ TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__")
 
 
 def opened(X: UserData) -> Input | None:
-    """Return the reader of X in blocks; None for arrays and lists, which scikit-learn checks."""
+    """Return a reader of X in blocks; None for arrays and lists, which scikit-learn checks."""
     found = rows_of(X, Reading())
     if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
         return found and found.opened()
@@ -357,12 +356,12 @@ def is_elsewhere(X: UserData) -> bool:
 
 
 def rows_of(X: UserData, asked: Reading) -> Input | None:
-    """Return the reader of X in pieces; None if X is neither an array nor a table.
+    """Return a reader of X in pieces; None if X is neither an array nor a table.
 
-    X is an array (n, d) of NumPy, SciPy (sparse), dask or Zarr, or another object with a shape and
-    slices; or an object with one of `TABLE_METHODS`, a dictionary of arrays, a polars LazyFrame, a
-    pyarrow Dataset, a dask dataframe, or an iterable of tables; or one of these in narwhals or
-    xarray. `UnusableRowsError` for another collection of dask.
+    Arrays (n, d) are of NumPy, SciPy (sparse), dask or Zarr, or have a shape and slices. Tables
+    have one of `TABLE_METHODS`, or are a dictionary of arrays, a polars LazyFrame, a pyarrow
+    Dataset, a dask dataframe, or an iterable of tables. narwhals and xarray may wrap X.
+    `UnusableRowsError` for other collections of dask.
     """
     if _has(type(X), "to_native"):  # narwhals
         X = X.to_native()

@@ -14,17 +14,17 @@ from distsvc.inputs.given import has_values, is_numeric, numbers, rows_of, type_
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
-"""Maximum number of values of a category that have their own column or code."""
+"""Maximum number of values of one category that get a column or a code of their own."""
 
 MAX_LEVEL_LENGTH = 256
-"""Maximum number of characters of a category; longer values are free text."""
+"""Maximum number of characters of a category's value; longer values are free text."""
 
 BUCKET = "other"
 """Name of the bucket for all other values of a category."""
 
 
 _INTEGER_OR_BOOLEAN = re.compile(r"[+-]?\d+|true|false")
-"""Texts of integers and booleans among the values of a category."""
+"""Pattern of the texts of integers and booleans."""
 
 
 def are_words(known: Sequence[str]) -> bool:
@@ -33,9 +33,9 @@ def are_words(known: Sequence[str]) -> bool:
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
-    """Return the values that can have a code, the most frequent first, ties by their text.
+    """Return the values that can have a code, the most frequent first; ties in alphabetical order.
 
-    A value needs 10 rows, one row in a thousand, and at most `MAX_LEVEL_LENGTH` characters.
+    A value needs 10 rows and a thousandth of all rows, and at most `MAX_LEVEL_LENGTH` characters.
     """
     least = max(10, 0.001 * max(sum(counts.values()), 1))
     order = sorted(counts, key=lambda value: (-counts[value], value))
@@ -43,7 +43,7 @@ def frequent(counts: Mapping[str, int]) -> list[str]:
 
 
 def bucket_name(known: Collection[str]) -> str:
-    """Return a name for other values; parentheses are added while it is a known value."""
+    """Return a name for other values: `BUCKET`, in parentheses if that is a known value."""
     name = BUCKET
     while name in known:
         name = f"({name})"
@@ -58,7 +58,7 @@ def texts_of(array: pa.Array) -> pa.Array:
 
 
 def places(array: pa.Array, known: Sequence[str]) -> np.ndarray:
-    """Return positions (n,) int64 of categories among k `known` ones; k: other, k + 1: null."""
+    """Return positions (n,) int64 of values among k `known` values; k: other, k + 1: null."""
     encoded = array.dictionary_encode()
     found = pc.index_in(texts_of(encoded.dictionary), texts_of(pa.array(known, pa.string())))
     of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)
@@ -75,7 +75,7 @@ class Levels:
 
     @classmethod
     def of(cls, words: pa.Array) -> "Levels":
-        """Return the levels of texts: the most frequent values, as in a job."""
+        """Return the levels of a column of texts: its `frequent` values."""
         counts = {one["values"]: one["counts"] for one in pc.value_counts(words).to_pylist()}
         counts.pop(None, None)
         known = tuple(frequent(counts)[:MOST_LEVELS])
@@ -99,7 +99,7 @@ class MixedTable:
 
     rows: np.ndarray  # (n, d) float64: numbers, and codes of categories; NaN where missing
     levels: tuple[Levels | None, ...]  # None for a column of numbers
-    names: tuple[str, ...] | None  # of the columns of a table
+    names: tuple[str, ...] | None  # names of the columns of a table; None for an array
 
     @property
     def nominal(self) -> np.ndarray:
@@ -115,9 +115,9 @@ def mixed_rows(
     """Return the rows of X, all in memory; columns of text are categories, booleans numbers.
 
     X is an array or a table, as in `distsvc.inputs.given.rows_of`, or a list of rows. `levels` are
-    the levels found by a fit, by column; None finds them in X. `UnusableRowsError` if X is no
-    array or table, its columns differ from `levels` or, where X is a table, from `names_of_fit`, or
-    a value is infinite or neither a number nor text.
+    the levels of each column in fit; None finds them in X. `UnusableRowsError` if X is no array or
+    table, its columns differ from `levels` or `names_of_fit`, or a value is infinite, or neither a
+    number nor text.
     """
     columns, names = _columns(X)
     if levels is not None and len(levels) != len(columns):

@@ -17,27 +17,27 @@ from numpy.typing import DTypeLike
 from distsvc.errors import UnusableRowsError, shown
 
 BLOCK_VALUES = 2**20
-"""Maximum number of values of a block; learners and rules make several copies of it."""
+"""Maximum number of values of a block, which limits the memory of learners and rules."""
 
 
 UserData: TypeAlias = Any
-"""An array or a table of any library; its type has the methods that are needed."""
+"""An array or a table of any library."""
 
 Columns = tuple[UserData, Sequence[np.dtype], Sequence[str] | None]
-"""The header of a table (`Input.header`), a dtype for each column, and the names of the columns."""
+"""The header of X (`Input.header`), the dtypes of its columns, and their names."""
 
 
 @dataclass(frozen=True)
 class RowValues:
-    """Description of a function's values: name, dtype, and columns if a row has several values."""
+    """The name and the kind of a function's values."""
 
     name: str
     dtype: DTypeLike
-    columns: Sequence[int] | None = None
+    columns: Sequence[int] | None = None  # labels of a row's k values; None: a single value
 
     @property
     def none(self) -> np.ndarray:
-        """An empty array with the dtype and the columns of the values."""
+        """The values (0,) or (0, k) of no rows."""
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
     def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:
@@ -46,12 +46,10 @@ class RowValues:
 
 
 class OfRows(Protocol):
-    """A function of rows whose value for a row depends on no other row."""
+    """A function of rows that treats rows one by one."""
 
     @property
-    def answer(self) -> RowValues:
-        """The kind of the values."""
-        ...
+    def answer(self) -> RowValues: ...
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values (n,) or (n, k) of rows X (n, d)."""
@@ -63,8 +61,8 @@ class Reading:
     """Options for reading rows."""
 
     name: str = "X"  # the name of the rows in messages
-    rows: int | None = None  # maximum rows of a piece; by default `block_rows`
-    by_name: bool = False  # whether a pandas index is a column, and tables end with an empty piece
+    rows: int | None = None  # maximum number of rows of a piece; None: `block_rows`
+    by_name: bool = False  # a pandas index is a column, and an empty piece ends each table
 
     def most(self, n_columns: int) -> int:
         """Return the maximum number of rows of a piece."""
@@ -84,7 +82,7 @@ def is_narrow(least: np.ndarray | float, most: np.ndarray | float) -> np.ndarray
 
 
 class Ends:
-    """Exact extremes of the columns of 64-bit integers and decimals, by column position."""
+    """Exact minimum and maximum of each column of 64-bit integers or decimals."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[Number, Number]] = {}
@@ -106,7 +104,7 @@ class Ends:
         self._found[place] = min(known[0], low), max(known[1], high)
 
     def check(self, name: str, names: Sequence[str] | None) -> None:
-        """Raise `UnusableRowsError`, which begins with `name`, if a column `is_narrow`."""
+        """Raise `UnusableRowsError` about the table `name` if a column `is_narrow`."""
         for k, (low, high) in self._found.items():
             if low < high and is_narrow(float(low), float(high)):
                 column = k if names is None else repr(names[k])
@@ -119,18 +117,18 @@ class Ends:
 class Input(ABC):
     """A reader of all rows of an array or table X, in one pass or several."""
 
-    shape: tuple[int, ...] | None = None  # of an array, whose columns are unnamed; None for a table
+    shape: tuple[int, ...] | None = None  # shape of an array; None for a table
     in_memory = False  # whether NumPy can use X directly
     once = False  # whether a second pass is impossible
     lazy = False  # whether `map` returns a collection of dask
-    first = 0  # the number of the first row
-    words = ""  # the name of the part of X in which rows are counted
+    first = 0  # the number of the first row in messages
+    words = ""  # text behind a row number in messages, such as " of a partition"
     ends: Ends | None = None  # set by `watched`
     # Set by `opened`:
     header: UserData  # an object with the number and names of the columns, for scikit-learn
     names: Sequence[str] | None
     n_features: int
-    dtype: np.dtype  # of the blocks: float32 if it holds all columns, else float64
+    dtype: np.dtype  # dtype of blocks: float32 if it holds all columns, else float64
 
     def __init__(self, X: UserData, asked: Reading):
         self.X, self.asked = X, asked
@@ -146,7 +144,7 @@ class Input(ABC):
 
     @abstractmethod
     def columns(self) -> Columns:
-        """Return the columns."""
+        """Return the header, the dtypes and the names of the columns."""
 
     def opened(self) -> Self:
         """Prepare for `blocks`; return this reader. `UnusableRowsError` if X holds no numbers."""
@@ -157,7 +155,7 @@ class Input(ABC):
         return self
 
     def watched(self) -> Ends:
-        """Return the `Ends` that the next pass fills with the extremes of large integers."""
+        """Return an `Ends`, to which the next pass adds the extremes of large integers."""
         self.ends = Ends()
         return self.ends
 
@@ -216,7 +214,7 @@ class Input(ABC):
 
 
 def _of_part(of_rows: OfRows, dtype: np.dtype, part: Input) -> np.ndarray:
-    """Return the values of a part of a lazy input, whose blocks have `dtype`."""
+    """Return the values of a part of a lazy input; its blocks get the dtype of the whole input."""
     part.opened().dtype = dtype
     return of_rows.answer.joined(map(of_rows, part.blocks()))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 CHUNK_ROWS = 1_048_576
-"""Maximum rows of a row group of Parquet and of a chunk of Zarr."""
+"""Maximum number of rows of a row group of Parquet, and of a chunk of Zarr."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Column:
 
     name: str
     type: pa.DataType
-    fill: float | bool | None  # in Zarr; None if Zarr can't store the column
+    fill: float | bool | None  # fill value in Zarr; None if Zarr can't store the column
     meaning: str  # default text in the manifest
-    key: str = ""  # of ``[output]`` that adds the column; "" if it is always there
+    key: str = ""  # key of ``[output]`` that adds the column; "" if it is always there
 
 
 PUBLISHED_COLUMNS = (
@@ -75,11 +75,11 @@ PUBLISHED_COLUMNS = (
     ),
     Column("missing", pa.int32(), -1, "int32: the features without a value in the row", "missing"),
 )
-"""All columns that can be published, in order; the first has the name and type of the id."""
+"""All columns that can be published, in order; a table's id gives the first its name and type."""
 
 
 def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns with these names, in order, without the id; `ValueError` if unknown."""
+    """Return the columns with the given names, in order; the id column is not one of them."""
     unknown = set(names) - {column.name for column in PUBLISHED_COLUMNS[1:]}
     if unknown:
         raise ValueError(f"not published: {', '.join(sorted(unknown))}")
@@ -87,7 +87,7 @@ def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the meanings of a run's columns by name; `own` are those of its rule."""
+    """Return the meanings of a run's columns by name; `own` has the meanings that its rule sets."""
     found = {column.name: column.meaning for column in published_columns(names)}
     found |= {name: own[name] for name in found if name in own}
     return {id_name: PUBLISHED_COLUMNS[0].meaning} | found
@@ -99,10 +99,7 @@ def part_file(number: int) -> str:
 
 
 class PartWriter:
-    """Writer of one part of the output, a Parquet file.
-
-    The first column has the id's name and type; `names` are the others.
-    """
+    """Writer of one part of the output, a Parquet file; `names` are the columns after the id."""
 
     def __init__(self, id_name: str, id_type: pa.DataType, names: Sequence[str]):
         fields = [(column.name, column.type) for column in published_columns(names)]
@@ -113,7 +110,7 @@ class PartWriter:
     def add(
         self, ids: np.ndarray | pa.Array, columns: Mapping[str, np.ndarray | Sequence[object]]
     ) -> None:
-        """Add n rows: their numbers or ids (n,), and (n,) values of every column by name."""
+        """Add n rows: numbers or ids (n,), and the values (n,) of every column by name."""
         expected = self._schema.names[1:]
         if columns.keys() != set(expected):
             raise ValueError(f"expected the columns {sorted(expected)}, found {sorted(columns)}")
@@ -133,7 +130,7 @@ class PartWriter:
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
-    """Return the paths of Parquet columns whose values repeat: no integer ids, no floats."""
+    """Return the paths of Parquet columns with repeated values: all but integer ids and floats."""
     paths = []
     for field in schema:
         nested = pa.types.is_list(field.type)
@@ -145,16 +142,13 @@ def _repetitive(schema: pa.Schema) -> list[str]:
 
 
 class ParquetLabels:
-    """Parquet, a file for each partition; base of other formats.
-
-    A format converts the workers' parts to published files, or publishes them unchanged.
-    """
+    """Parquet, a file for each partition; base of formats to which the parts are converted."""
 
     name: ClassVar[str] = "parquet"
     publishes_parts: ClassVar[bool] = True
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
-        """Check that the format supports the columns of a run, before anything is computed."""
+        """Raise `JobFileError` or `DataError` if the format can't store the columns of a run."""
         return
 
     def convert(
@@ -162,7 +156,7 @@ class ParquetLabels:
     ) -> dict[str, dict[str, int | str]]:
         """Write the published files from the parts in `source`; return `file_facts` by name.
 
-        `parts` are, in order, the names of the parts and their numbers of rows.
+        `parts` has the name and the number of rows of each part, in order.
         """
         raise NotImplementedError
 
@@ -199,9 +193,9 @@ class Group(Form):
 
 
 class ZarrLabels(ParquetLabels):
-    """Arrays in chunks of about a million rows; chunks of fill values are stored, too.
+    """Zarr, an array for each column; chunks of fill values are stored, too.
 
-    The id's array is named ``row``; the attribute ``id`` of the group has the id's own name.
+    The array of the ids is ``row``; the attribute ``id`` of the group has the id column's name.
     """
 
     name = "zarr"
@@ -269,7 +263,7 @@ class ZarrLabels(ParquetLabels):
 
 
 def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> "Array":
-    """Return the array of a folder, read from the listed files only."""
+    """Return the array of a folder; only listed files are read."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
     from zarr.storage import MemoryStore
@@ -321,7 +315,7 @@ FORMATS: tuple[ParquetLabels, ...] = (ParquetLabels(), ZarrLabels())
 
 
 def output_format(name: str) -> ParquetLabels:
-    """Return the format of a name; `JobFileError` if there is none."""
+    """Return the format with a name; `JobFileError` if there is none."""
     for form in FORMATS:
         if form.name == name:
             return form
@@ -330,7 +324,7 @@ def output_format(name: str) -> ParquetLabels:
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Return the bytes of a Parquet file with a table."""
+    """Return a table as the bytes of a Parquet file."""
     stream = pa.BufferOutputStream()
     pq.write_table(table, stream)
     return bytes(stream.getvalue().to_pybytes())
@@ -351,7 +345,7 @@ def label_files(manifest: Manifest) -> list[ListedFile]:
 def label_parts(
     manifest: Manifest, local: Callable[[str], Path] | Store, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yield published columns file by file; errors as in `read_labels`, `local` may be a store."""
+    """Yield published columns file by file; `local` returns a file's path, or is a store."""
     files = {one.file: one for one in label_files(manifest)}
     place = local if callable(local) else lambda name: checked(local, files[name])
     found = 0
@@ -377,8 +371,8 @@ def read_labels(
 ) -> pa.Table:
     """Return published columns (default all) of a run's rows, in the order of its table.
 
-    `local` returns the path of a listed file, checked. The `filter` selects rows: an expression of
-    `pyarrow.compute`, or a text like ``input.where``.
+    `local` returns the path of a listed file. The `filter` is an expression of `pyarrow.compute`,
+    or a text like ``input.where``.
     """
     known = list(manifest.columns)
     if not known:

@@ -2,9 +2,9 @@
 
 Runs that continue each other are a lineage. A run's output lists its predecessors, but not other
 runs that continue the same predecessor, such as a late night that is run after later nights. So ids
-are claimed in a shared record, ``.lineages/ID.json``. The record lies beside the outputs of the
-lineage, or in the output if runs replace each other. Manifests have its relative path, so a tree of
-outputs can be moved or copied and continued. Runs outside that tree begin a new record.
+are claimed in a shared record, ``.lineages/ID.json``, beside the outputs of the lineage, or in the
+output if runs replace each other. Manifests have its relative path, so a tree of outputs can be
+moved or copied and continued. Runs outside that tree begin a new record.
 """
 
 import posixpath
@@ -45,14 +45,11 @@ class Claim(Form):
 
 
 class Record(Form):
-    """The content of a record; `next_id` is above all claimed ids.
+    """The content of a record."""
 
-    The keys of `claims` are SHA-256 (`Lineage.answer`), so a repeated run has the same ids.
-    """
-
-    next_id: Id = 0
-    claims: dict[str, Claim] = Field(default_factory=dict)
-    runs: dict[str, LineageRun] = Field(default_factory=dict)
+    next_id: Id = 0  # above all claimed ids
+    claims: dict[str, Claim] = Field(default_factory=dict)  # by `Lineage.answer`
+    runs: dict[str, LineageRun] = Field(default_factory=dict)  # by run id
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Lineage:
     id: str
     home: str  # address of the folder with the record
     run_id: str
-    answer: str  # SHA-256 of job, input and previous model
+    answer: str  # SHA-256 of job, input and previous model; a repeated run has the same
     output: str
     run_date: str
     previous: Manifest | None
@@ -76,9 +73,8 @@ class Lineage:
     ) -> "Lineage":
         """Return the lineage of a run.
 
-        `run` is the run's id, the id of its answer, the address of its output and its date.
-        `previous` is the address and the manifest of the previous run. If `in_place`, each run
-        replaces the previous run at the same output.
+        `run` is its id, its `answer`, the address of its output and its date; `previous` is the
+        address and the manifest of the previous run. If `in_place`, runs replace each other.
         """
         run_id, answer, output, run_date = run
         home, name = (output if in_place else posixpath.dirname(output)), run_id
@@ -94,7 +90,7 @@ class Lineage:
         return LineageName(id=self.id, home=_relative(self.home, self.output))
 
     def claim(self, n_ids: int, least: int) -> int:
-        """Return the first of `n_ids` consecutive ids >= `least` that no other answer claims."""
+        """Claim `n_ids` consecutive ids >= `least` for this answer, and return the first."""
 
         def claimed(record: Record) -> Record:
             own = record.claims.get(self.answer)
@@ -133,7 +129,7 @@ class Lineage:
 
 
 def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:
-    """Yield up to `most` predecessors, with stores, until one is no longer published."""
+    """Yield up to `most` predecessors, latest first, until one is no longer published."""
     for _ in range(most):
         before = manifest.previous
         if before is None:
@@ -149,15 +145,15 @@ def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifes
 
 
 def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
-    """Return the published successors of a run, of all generations, by date, with addresses."""
+    """Return address and record of each published run among the `successors`, by date."""
     found = successors(address, manifest)
     return [(at, one) for at, name, one in found if _is_published(at, name)]
 
 
 def successors(address: str, manifest: Manifest) -> list[tuple[str, str, LineageRun]]:
-    """Return address, id and record of each run that continues a run, of all generations, by date.
+    """Return address, id and record of each run that continues a run or its successors, by date.
 
-    They may be published, held back, replaced or removed.
+    The successors may be published, held back, replaced or removed.
     """
     home, record = _record_of(address, manifest.lineage)
     return _continuing(home, record, {manifest.run_id})
@@ -166,10 +162,10 @@ def successors(address: str, manifest: Manifest) -> list[tuple[str, str, Lineage
 def passing_runs(
     address: str, lineage: LineageName | None, run_date: str
 ) -> list[tuple[str, LineageRun]]:
-    """Return the published runs of later dates that continue an earlier run, by date.
+    """Return address and record of the later runs that passed over a run, and of their successors.
 
-    Their jobs prefer the run at `address`, which is of `run_date`. Runs that continue these runs
-    are included. Each has its address.
+    The run at `address` has the date `run_date`. A later run passed over it if its job prefers that
+    address to the run that it continued. All returned runs are published; they are sorted by date.
     """
     home, record = _record_of(address, lineage)
     passing = {
@@ -182,7 +178,7 @@ def passing_runs(
 
 
 def _passes(at: str, run_id: str, address: str) -> bool:
-    """Return True if a run is published, and its job prefers the run at an address."""
+    """Return True if a run is published at `at`, and passed over the run at `address`."""
     found = _manifest(at)
     passed = found.passed if found is not None and found.run_id == run_id else ()
     return address in (store_of(path).address for path in passed)
@@ -191,7 +187,7 @@ def _passes(at: str, run_id: str, address: str) -> bool:
 def _continuing(
     home: str, record: Record, wanted: set[str], with_first: bool = False
 ) -> list[tuple[str, str, LineageRun]]:
-    """Return the runs that continue the `wanted` ones, which are included if `with_first`."""
+    """Return the successors of the runs `wanted`; with `with_first`, these runs, too."""
     later = {name: record.runs[name] for name in wanted if with_first}
     while wanted:
         more = {name: one for name, one in record.runs.items() if one.previous in wanted}
@@ -201,7 +197,7 @@ def _continuing(
 
 
 def next_id_of(address: str, manifest: Manifest) -> int:
-    """Return a number above all ids of the lineage of a run; 0 if it has none."""
+    """Return a number above all ids in the lineage of a run; 0 without a lineage."""
     return _record_of(address, manifest.lineage)[1].next_id
 
 
@@ -216,7 +212,7 @@ def _record_of(address: str, lineage: LineageName | None) -> tuple[str, Record]:
 
 
 def _record(store: Store, name: str) -> tuple[Record, str | None]:
-    """Return a record and the mark of its version; an empty one if there is none."""
+    """Return a record and the mark of its version; an empty record if there is no file."""
     there = store.current(f"{name}.json")
     if there is None:
         return Record(), None
@@ -230,7 +226,6 @@ def _record(store: Store, name: str) -> tuple[Record, str | None]:
 
 
 def _manifest(address: str) -> Manifest | None:
-    """Return the manifest that is published at an address, None if there is none."""
     with suppress(DistsvcError):
         return read_manifest(store_of(address))
     return None

@@ -16,9 +16,9 @@ from distsvc.storage.places.store import REMOVED_RECORD, Store
 
 MANIFEST = "manifest.json"
 PAGE, REPORT = COPIES = "report.html", "report.json"
-"""Copies beside the manifest, for people; the manifest lists the originals."""
+"""Names of copies beside the manifest, for people; the manifest lists the originals."""
 STORED = f"{RUNS}/files"
-"""The folder of all published files, with a folder for each run."""
+"""The folder with a folder for each run, which has the published files of the run."""
 UNNAMED = "job"
 """The default name of a job."""
 FORMAT = 2
@@ -51,11 +51,11 @@ class Listed(Form):
 class ListedFile(Listed):
     """A published file."""
 
-    # Paths below the manifest's folder: `file` while the run is published, and `stored` also if it
-    # is replaced or a candidate.
+    # Two paths of the file below the manifest's folder: `file` exists while the run is published,
+    # `stored` also while the run is replaced or a candidate.
     file: Annotated[str, AfterValidator(_plain_path)]
     stored: Annotated[str, AfterValidator(_plain_path)]
-    rows: Size | None = None  # if it has labels
+    rows: Size | None = None  # number of labels; None for other files
     bytes: Size
     sha256: Sha256
 
@@ -71,7 +71,7 @@ class ContinuedRun(Listed):
     path: str = ""
     run_id: str = ""
     model_sha256: str = ""
-    address: str = ""  # of its output, in the record of an unfinished run
+    address: str = ""  # address of its output; only in the record of an unfinished run
 
     def __str__(self) -> str:
         return f"run {self.run_id} at {self.path}"
@@ -152,7 +152,7 @@ class Manifest(Listed):
 
     @property
     def passed(self) -> list[str]:
-        """The paths of ``continuity.previous`` that precede the run that this run continues."""
+        """The paths of ``continuity.previous`` before the path that this run continues."""
         section, continued = self.job.get("continuity"), self.previous and self.previous.path
         paths = section.get("previous") if isinstance(section, dict) else None
         paths = paths if isinstance(paths, list) else []
@@ -169,7 +169,7 @@ class Manifest(Listed):
 
     @property
     def works(self) -> set[str]:
-        """Ids of this run, and of all runs whose folders in `STORED` contain its files."""
+        """Ids of this run, and of the runs in whose folders its files are stored."""
         parts = [PurePosixPath(name).parts for name in self.stored if name.startswith(STORED)]
         return {self.run_id, *(part[2] for part in parts)}
 
@@ -194,8 +194,8 @@ def checked_form(content: object, path: str) -> Manifest:
 def read_manifest(store: Store) -> Manifest:
     """Return the manifest of the run that is published in a store.
 
-    `InputNotFoundError` if there is none, `JobFileError` if another version wrote it, and
-    `DataError` if it is damaged.
+    `InputNotFoundError` if no run is published, `JobFileError` if another version of distsvc wrote
+    the manifest, and `DataError` if it is damaged.
     """
     found, path = store.current(MANIFEST), f"{store.address}/{MANIFEST}"
     if found is None or is_removed(found[0]):
@@ -204,7 +204,7 @@ def read_manifest(store: Store) -> Manifest:
 
 
 def is_removed(content: bytes) -> bool:
-    """Return True if a manifest is `REMOVED_RECORD`, perhaps with other blanks."""
+    """Return True if a manifest is `REMOVED_RECORD`, with any blanks."""
     return content.split() == REMOVED_RECORD.split()
 
 

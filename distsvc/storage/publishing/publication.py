@@ -5,10 +5,9 @@ record lists them: the manifest, a candidate in ``.runs/held``, a replaced manif
 ``.runs/replaced``, or the work of a run that can resume. A record is removed before its files. So a
 file without a record is never published again, and any process may remove it.
 
-``labels``, ``model`` and ``report`` contain only second names of the published files. Each
-publication has new names, so no two processes write to the same name.
-
-Only the holder of the lease changes anything: its store (`Folder.fenced`) checks the lease first.
+``labels``, ``model`` and ``report`` contain second names (links or copies) of the published files.
+Each publication has new names, so no two processes write to the same name. Only the holder of the
+lease changes anything: its store (`Folder.fenced`) checks the lease first.
 """
 
 import hashlib
@@ -56,11 +55,11 @@ PUBLISHED_FOLDERS = ("labels", "model", "report")
 BEGUN = "begun.json"
 """File needed to resume a run; it is removed first, so that no partly removed run is resumed."""
 WORKDIR = "workdir.json"
-"""The file with the path of a run's work, if that is elsewhere."""
+"""File with the path of a run's work, if the work is not in the output."""
 CONTINUED = "previous.json"
 """File with the previous run of an unfinished run; always in the output, unlike its work."""
 CANDIDATES, REPLACED = "held", "replaced"
-"""The subfolders of candidates, and of replaced manifests."""
+"""Names of the folders of candidates, and of replaced manifests."""
 MAX_CANDIDATES = 3
 """Maximum number of candidates of an output."""
 _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
@@ -97,13 +96,13 @@ class Output:
         doing: State = dict,
         removes: bool = False,
     ) -> Iterator[Holder | None]:
-        """Create the folder and lock it against other runs.
+        """Create the folder, and lock it against other runs.
 
-        The record has the result of `doing`, called every few seconds, and `removes`: whether the
-        published run is to be removed. Yields the last record of a killed holder, or None.
+        Yields the record of the last holder if that was killed, else None. This holder's record has
+        `removes`, and every few seconds the result of `doing`.
 
-        `OutputPermissionError` if the folder can't be made or written. If another run holds it,
-        `TemporaryError`, or `JobFileError` if that run has another job, unless `overwrite`.
+        `OutputPermissionError` if the folder can't be made or written. If another run has the lock,
+        `TemporaryError`, or without `overwrite`, `JobFileError` if the jobs differ.
         """
         self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
         unfenced = self.store, self.runs
@@ -130,7 +129,7 @@ class Output:
     def new_work(
         self, digest: str, workdir: str | None = None, previous: ContinuedRun | None = None
     ) -> Store:
-        """Return the store of a new run's work, in `workdir` if given; `digest` is its job's."""
+        """Return the store of a new run's work, in `workdir` if given; `digest` is of the job."""
         name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", arrays.sealed(previous.model_dump()))
@@ -148,7 +147,7 @@ class Output:
         return f"{digest[:12]}-{secrets.token_hex(4)}"
 
     def work(self, run_id: str) -> Store:
-        """Return the store of a run's work, an empty one if it is unknown."""
+        """Return the store of a run's work, which is empty for an unknown run."""
         here = self.runs.below(run_id)
         found = here.current(WORKDIR)
         with suppress(DataError):
@@ -161,7 +160,7 @@ class Output:
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def continued_by(self, run_id: str) -> ContinuedRun | None:
-        """Return an unfinished run's previous run, if any; `DataError` for a damaged record."""
+        """Return the previous run of an unfinished run, or None; `DataError` if damaged."""
         name = f"{run_id}/{CONTINUED}"
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
         return parsed(ContinuedRun, arrays.unsealed(found[0], path), path) if found else None
@@ -169,7 +168,7 @@ class Output:
     def discard(self, run_id: str) -> None:
         """Remove the work of a run that is over, and its files unless a record names them.
 
-        A process that has lost the lease removes nothing, since the next holder needs the files.
+        A process that has lost the lease removes nothing.
         """
         # The next start removes what remains.
         with suppress(DataError, JobFileError, TemporaryError, OSError):
@@ -182,7 +181,7 @@ class Output:
             self._sweep()
 
     def manifest(self) -> Manifest | None:
-        """Return the manifest that is published here, or None."""
+        """Return the manifest of the published run, or None."""
         found = self._look()
         return found.manifest if found else None
 
@@ -194,21 +193,21 @@ class Output:
 
     @property
     def run_id(self) -> str:
-        """The id of the run that is published here, or ""."""
+        """The id of the published run, or ""."""
         found = self.manifest()
         return found.run_id if found else ""
 
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
-        """Return True if a run of this job, and from this input if given, is published here."""
+        """Return True if the published run has this job, and this input if it is given."""
         found = self.manifest()
         if found is None or found.job_sha256 != job_sha256:
             return False
         return input_sha256 in (None, found.input_sha256)
 
     def check_apart(self, path: str) -> None:
-        """Raise `JobFileError` if a table lies in its job's output, or the output in the table.
+        """Raise `JobFileError` if the table at `path` lies in this output, or the output in it.
 
-        The output is also in the table if a glob matches it, or a link in the input leads to it.
+        A glob that matches the output, or a link that leads to it, counts, too.
         """
         table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
@@ -234,9 +233,9 @@ class Output:
             yield Output(f"{self.shown.rstrip('/')}-{number}")
 
     def check_free(self, job_sha256: str, overwrite: bool, is_night: bool = False) -> None:
-        """Raise `JobFileError` if something else is published here, unless `overwrite`.
+        """Raise `JobFileError` if another run is published here, unless `overwrite`.
 
-        The error offers another output, except for a night: both would be read as that night.
+        The message offers another output, except for a night, which must have only one.
         """
         self._found = self._look()
         if overwrite:
@@ -261,10 +260,10 @@ class Output:
         )
 
     def publish(self, manifest: Manifest, again: bool = False) -> Manifest:
-        """Commit the files of a manifest; until then, the previous publication is untouched.
+        """Commit the files of a manifest, and return the manifest as published.
 
-        With `again` the files of an earlier manifest or candidate get new names. Returns the
-        manifest as published. `TemporaryError` if another run was published in the meantime.
+        With `again`, it is an earlier manifest or a candidate, whose files get new names.
+        `TemporaryError` if another run was published in the meantime.
         """
         if again:
             own, files = self.new_name(manifest.run_id), []
@@ -282,7 +281,7 @@ class Output:
         return published
 
     def hold(self, manifest: Manifest) -> list[str]:
-        """Store a candidate; return the ids of the oldest ones, which are removed."""
+        """Store a candidate; remove the oldest candidates, and return their ids."""
         self.store.settle(manifest.stored)
         record = f"{CANDIDATES}/{manifest.run_id}.json"
         try:
@@ -300,16 +299,13 @@ class Output:
         return gone
 
     def withdraw(self, manifest: Manifest) -> None:
-        """Publish nothing here, and store the run of a manifest as a candidate.
-
-        If the process is killed, the run is published, a candidate, or both.
-        """
+        """Turn the published run into a candidate; a killed process may leave it both."""
         self.hold(manifest)
         self.unpublish(manifest.run_id)
         self._sweep()
 
     def candidates(self) -> dict[str, Manifest]:
-        """Return the manifests of candidates, by their runs; `DataError` for a damaged one."""
+        """Return the manifests of candidates by run id; `DataError` if one is damaged."""
         found = {}
         for name in self.runs.sizes(CANDIDATES):
             content = arrays.read_json(self.runs.local(name))
@@ -328,9 +324,9 @@ class Output:
     def rewritten(
         self, manifest: Manifest, contents: Mapping[str, str | bytes]
     ) -> Iterator[Manifest]:
-        """Yield a manifest with new contents of files; remove them if it is not published.
+        """Yield a manifest in which files have new contents; if the body fails, remove the files.
 
-        A file that the manifest does not list is added. Errors as in `file`.
+        A file that the manifest does not list is added.
         """
         own = self.new_name(manifest.run_id)
         folder = f"{STORED}/{manifest.run_id}/{own}"
@@ -386,10 +382,7 @@ class Output:
         return sorted(found - named)
 
     def collect(self) -> list[str]:
-        """Remove files of runs that the manifest does not name; return their names.
-
-        The output is locked, so no run is active. Interrupted runs can't continue afterwards.
-        """
+        """Remove the `leftovers`, and return their names; interrupted runs can't continue then."""
         found = self.leftovers()
         self._forget_replaced()
         for name in self.kept_works():
@@ -398,10 +391,7 @@ class Output:
         return sorted(set(found).difference(self.leftovers()))
 
     def file(self, name: str) -> Path:
-        """Return the path of a published file, by its own name.
-
-        Errors as in `read_manifest`, and `DataError` if the file is not listed, or differs.
-        """
+        """Return the path of a published file by its name; `DataError` if it differs."""
         found = read_manifest(self.store)
         return checked(self.store, listed_file(self.store, found, name))
 
@@ -412,7 +402,7 @@ class Output:
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
-        """Rewrite the manifest, so that a previous lock holder of the bucket can't replace it."""
+        """Rewrite the manifest, so that a previous holder of the bucket can't replace it."""
         found = self._look()
         if found is None or found.manifest is None:
             content = REMOVED_RECORD.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
@@ -468,10 +458,9 @@ class Output:
         return [f"{kind}/{name}" for kind, names in pairs for name in names if _RUN.fullmatch(name)]
 
     def _sweep(self) -> None:
-        """Remove the files of runs that no record names.
+        """Remove the files that no record names, except those of runs that can resume.
 
-        Folders are listed before records are read, so a folder of a later publication is not
-        removed. Folders of runs that can be resumed are kept.
+        Folders are listed before records are read, so later publications are not removed.
         """
         begun = {f"{STORED}/{name}" for name in self.kept_works()}
         folders = [name for name in self._folders() if name not in begun]
@@ -480,7 +469,7 @@ class Output:
             self.store.clear(folder, named)
 
     def _forget_replaced(self, but: str | None = None) -> None:
-        """Remove the records of replaced manifests except `but`; `_sweep` removes their files."""
+        """Remove the records of replaced manifests except `but`."""
         for record in set(self.runs.sizes(REPLACED)) - {but}:
             self.runs.remove(record)
 
@@ -509,10 +498,9 @@ def check_not_held(output: Output) -> None:
 
 
 def collect(path: str, dry_run: bool = False) -> list[str]:
-    """Remove files that no manifest names from an output, and return their names.
+    """Remove the files of an output that no manifest names, and return their names.
 
-    With `dry_run`, nothing is removed. Errors as in `Output.locked`; `InputNotFoundError` if no run
-    ever wrote there.
+    With `dry_run`, nothing is removed. `InputNotFoundError` if no run ever wrote there.
     """
     output = Output(path)
     if RUNS not in output.store.folders():

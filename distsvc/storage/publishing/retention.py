@@ -1,10 +1,9 @@
 """The removal of old runs from a folder of outputs.
 
-An unfinished run needs its previous run, so that must not be removed. Runs and removals do not wait
-for each other. A run first records the previous run in its own output, then checks that no removal
-has locked the previous run (`check_stays`). A removal first locks an output, then reads the records
-of all runs again. So one of the two always detects the other: either the run stops before it learns
-anything, or the previous run is kept.
+An unfinished run needs its previous run. Runs and removals do not wait for each other, but one of
+the two always detects the other. A run records the previous run in its own output, and then checks
+that no removal has locked it (`check_stays`). A removal locks an output, and then reads the records
+of all runs again. So either the run stops before it learns anything, or the previous run is kept.
 """
 
 import os
@@ -34,15 +33,15 @@ Found = TypeVar("Found")
 class DatedRun:
     """A published run, a candidate or an unfinished run in a folder of outputs."""
 
-    path: str  # of the output, as given
+    path: str  # path of the output, as given
     address: str
     run_id: str = ""  # "" if the output is empty
-    date: str = ""  # in the job, else of the creation
+    date: str = ""  # date in the job, else the day of creation
     created: str = ""
-    # Id and address of the previous run; None if damaged.
+    # Id and address of the previous run; None if their record is damaged.
     before: frozenset[str] | None = frozenset()
     job: str = ""
-    like: str = ""  # pattern of the path of a job without a name
+    like: str = ""  # for a job without a name: its output path, digits replaced
     reference: str = ""  # address of the run from which drift is measured
 
     def entry(self, **more: str) -> dict[str, str]:
@@ -82,10 +81,9 @@ class OutputRuns:
 def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
     """Return the addresses of the outputs that stay, each with the reason.
 
-    An output stays if it has a begun run or one of the last `keep` published runs of a job, has
-    nothing but candidates, or can't be read. It also stays if its run is the previous run or the
-    reference of such a run, or of a candidate at an output that stays. Earlier predecessors may
-    be removed; otherwise whole lineages would stay.
+    An output stays if it has an unfinished run, one of the last `keep` published runs of a job, or
+    only candidates, or can't be read. It also stays if its run is the previous run or the reference
+    of a run or candidate that stays for one of these reasons. Earlier predecessors may go.
     """
     runs = [one.published for one in found if one.published]
     begun = [run for one in found for run in one.begun]
@@ -115,11 +113,9 @@ def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
 def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[str, str]]]:
     """Remove all but the last runs of each job in a folder of outputs, and empty outputs.
 
-    An output is removed whole, its manifest first; foreign files stay. An output without a
-    published run stays if it has a candidate or a run that can resume. With `dry_run`, nothing is
+    An output is removed whole, its manifest first; foreign files stay. With `dry_run`, nothing is
     removed. Returns ``removed`` and ``kept``, lists of `DatedRun.entry`, the oldest first; kept
-    runs also have ``because``. Errors as in `check_folder`, and `InputNotFoundError` if no output
-    is below `path`.
+    runs also have ``because``. `InputNotFoundError` if no output is below `path`.
     """
     found = each_below(path, _runs_at)
     because = reasons_to_keep(found, keep)
@@ -135,7 +131,7 @@ def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[s
 
 
 def check_stays(previous: ContinuedRun) -> None:
-    """Raise `TemporaryError` if the previous run, already recorded, is removed or replaced."""
+    """Raise `TemporaryError` if the previous run of a run is being removed, or is gone."""
     output = Output(previous.address)
     holder = None
     with suppress(DataError):  # the folder of runs may be another user's
@@ -156,7 +152,7 @@ def is_output(path: str) -> bool:
 
 
 def check_folder(path: str) -> None:
-    """Raise `JobFileError` for the root of a disk, a home or its parent, and a mixed bucket."""
+    """Raise `JobFileError` for a folder with other files: a root, a home, or a mixed bucket."""
     if "://" not in path:
         folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
         around = home.is_absolute() and home.resolve().is_relative_to(folder)
@@ -215,9 +211,9 @@ def _removed(
 
 
 def each_below(path: str, look: Callable[[Output], Found | None]) -> list[Found]:
-    """Return the results of `look`, except None, for the outputs below a folder.
+    """Return the results of `look` for the outputs below a folder, without None.
 
-    Errors as in `check_folder`, and `InputNotFoundError` if nothing is found.
+    Errors as in `check_folder`; `InputNotFoundError` if there are no results.
     """
     check_folder(path)
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
@@ -228,7 +224,7 @@ def each_below(path: str, look: Callable[[Output], Found | None]) -> list[Found]
 
 
 def outputs_below(path: str, depth: int = 0) -> list[Output]:
-    """Return the outputs at a path and below it; within an output only one level is searched."""
+    """Return the outputs at a path and below it; below an output, only one level is searched."""
     found = [Output(path)] if is_output(path) else []
     names = [] if depth >= (1 if found else DEEPEST) else store_of(path).folders()
     depth = DEEPEST if found else depth + 1
@@ -251,7 +247,6 @@ def _runs_at(output: Output) -> OutputRuns:
 
 
 def _begun(output: Output, run_id: str) -> DatedRun:
-    """Return a run that was begun in an output, with its previous run."""
     before = None
     with suppress(DataError):
         previous = output.continued_by(run_id)
@@ -275,7 +270,6 @@ def _dated(output: Output, manifest: Manifest) -> DatedRun:
 
 
 def _names(previous: ContinuedRun | None, address: str) -> frozenset[str]:
-    """Return id and address of a previous run, if any."""
     return frozenset({previous.run_id if previous else "", address} - {""})
 
 
@@ -291,10 +285,7 @@ def _age(run: DatedRun) -> tuple[str, str, str]:
 
 
 def _clear(output: Output, run_id: str) -> None:
-    """Remove everything from a locked output, in an order that is safe for readers.
-
-    If the removal is killed after the manifest is gone, the next removal completes it.
-    """
+    """Remove everything from a locked output; if this is killed, the next removal completes it."""
     for name in output.candidates():
         output.runs.remove(f"{CANDIDATES}/{name}.json")
     output.unpublish(run_id)

@@ -14,9 +14,10 @@ from fsspec.utils import glob_translate
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.places.location import ICEBERG_METADATA, Info, Location, Versions, version_of
+from distsvc.storage.rows.columns import truncated
 
 Infos = dict[str, Info]
-"""A remote file system's metadata of each file, by name."""
+"""The file system's metadata of each file, by name; {} if they are not looked up."""
 
 _PACKINGS = {"gz", "gzip", "bz2", "zst", "zstd", "xz", "lz4", "snappy", "zip"}
 """Suffixes of packed files, in lower case."""
@@ -27,12 +28,12 @@ SUCCESS = "_SUCCESS"
 
 @dataclass(frozen=True)
 class Files:
-    """The files at one location or several, sorted at each."""
+    """The files at one location, or at several in their order."""
 
-    location: Location  # that was given; the first one of several
-    folder: Location  # to which names are relative
-    infos: Infos  # the remote file system's
-    # Number of leading folders in a file's name that belong to its location, if not 0.
+    location: Location  # the given location; the first one of several
+    folder: Location  # names are relative to this folder
+    infos: Infos
+    # Number of leading folders of a file's name that belong to its location; 0 if absent.
     above: dict[str, int] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()  # names of files or folders that begin with "." or "_"
     passed: tuple[str, ...] = ()  # files that are not read, with the reason
@@ -49,8 +50,7 @@ class Files:
     def notes(self) -> list[str]:
         if not self.passed:
             return []
-        n, more = len(self.passed), len(self.passed) - 100
-        names = ", ".join(self.passed[:100]) + (f" and {more} more" if more > 0 else "")
+        n, names = len(self.passed), truncated(self.passed, 100)
         return [
             f"{n} file{'' if n == 1 else 's'} of {self.location.shown} not read: {names}; rename "
             "a file like the others to read it"
@@ -93,7 +93,7 @@ class Files:
 
 
 def identity(place: Location) -> object:
-    """Return a key that a local file shares with its links; for other files, the path."""
+    """Return a key that is equal for a local file and its links; the path of a remote file."""
     if place.is_local:
         with suppress(OSError):
             found = os.stat(place.path)
@@ -114,7 +114,7 @@ def check_twins(found: Files) -> None:
 
 
 def join_files(each: Sequence[Files]) -> Files:
-    """Return the files of several locations in one file system, in order."""
+    """Return the files of several locations, which must be in one file system."""
     first = each[0]
     if len(each) == 1:
         return first
@@ -180,7 +180,7 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
 
 
 def base_of(path: str) -> str:
-    """Return the path of a folder; of a glob, the folder before its first star."""
+    """Return the folder that contains all matches of a glob; other paths are unchanged."""
     magic = "*" if path.startswith("http") else "*?["
     parts = path.split("/")
     first = next((i for i, part in enumerate(parts) if set(part) & set(magic)), len(parts))
@@ -216,7 +216,7 @@ def _local_folders(
 
 
 def reaches(location: Location, folder: str) -> bool:
-    """Return True if a file written into a local folder would be found at a local location."""
+    """Return True if an input at a local location would include files written to `folder`."""
     real = Path(os.path.realpath(folder))
     around = {str(one) for one in (real, *real.parents)}
     if os.path.isdir(location.path):
@@ -259,12 +259,27 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
 def _refuse_above(location: Location, folder: Location, levels: int) -> None:
     """Raise `JobFileError` if a folder, or a folder of which it may be a partition, has a log."""
     for level in range(levels):
+        shown, kind, hint = folder.path, "", ""
+        if not location.is_local and "://" in location.shown:
+            shown = f"{location.shown.partition('://')[0]}://{folder.path.lstrip('/')}"
         if folder.join(_DELTA).exists():
-            raise _refused(location, folder, "a Delta table")
-        if any(folder.join(name).exists() for name in _HUDI):
-            raise _refused(location, folder, "a Hudi table")
-        if _metadata(folder):
-            raise _refused(location, folder, "an Iceberg table")
+            kind, hint = "a Delta table", f"give delta://{shown}"
+        elif any(folder.join(name).exists() for name in _HUDI):
+            kind = "a Hudi table"
+            hint = "Hudi is not supported: write its present rows to Parquet files elsewhere"
+        elif latest := _latest_metadata(folder):
+            kind = "an Iceberg table"
+            hint = (
+                f"give its metadata, iceberg://{shown}/{_ICEBERG}/{latest}, or its name in a "
+                "catalog, iceberg://CATALOG/NAMESPACE.TABLE"
+            )
+        if kind:
+            is_table = location.path == folder.path
+            what = f"is {kind}" if is_table else f"names files of {kind}, {shown}"
+            raise JobFileError(
+                f"input.path: {location.shown} {what}, some of whose files may be out of date; "
+                f"{hint}"
+            )
         above, _, name = folder.path.rpartition("/")
         asking_is_cheap = folder.is_local or level == 0 or "=" in name or name == "data"
         if not above or not asking_is_cheap:
@@ -272,36 +287,13 @@ def _refuse_above(location: Location, folder: Location, levels: int) -> None:
         folder = folder.at(above)
 
 
-def _metadata(folder: Location) -> list[str]:
-    """Return the names of the metadata files of an Iceberg table in a folder, the latest last."""
+def _latest_metadata(folder: Location) -> str:
+    """Return the name of the latest metadata file of an Iceberg table in a folder, or ""."""
     place = folder.join(_ICEBERG)
-    if not place.exists():
-        return []
-    paths = folder.fs.glob(f"{place.path}/*{ICEBERG_METADATA}")
+    paths = folder.fs.glob(f"{place.path}/*{ICEBERG_METADATA}") if place.exists() else []
 
     def order(name: str) -> tuple[int, str]:
         number = re.match(r"v?(\d+)", name)
         return int(number[1]) if number else -1, name
 
-    return sorted((str(path).rpartition("/")[2] for path in paths), key=order)
-
-
-def _refused(location: Location, table: Location, kind: str) -> JobFileError:
-    shown = table.path
-    if not location.is_local and "://" in location.shown:
-        shown = f"{location.shown.partition('://')[0]}://{table.path.lstrip('/')}"
-    hint = (
-        "Hudi is not supported: write the table's present rows to Parquet files in another folder"
-    )
-    if kind == "a Delta table":
-        hint = f"give delta://{shown}"
-    elif kind == "an Iceberg table":
-        latest = (_metadata(table) or [f"NAME{ICEBERG_METADATA}"])[-1]
-        hint = (
-            f"give its metadata, iceberg://{shown}/{_ICEBERG}/{latest}, or its name in a catalog, "
-            "iceberg://CATALOG/NAMESPACE.TABLE"
-        )
-    what = f"is {kind}" if location.path == table.path else f"names files of {kind}, {shown}"
-    return JobFileError(
-        f"input.path: {location.shown} {what}, some of whose files may be out of date; {hint}"
-    )
+    return max((str(path).rpartition("/")[2] for path in paths), key=order, default="")

@@ -1,7 +1,6 @@
 """Opening of tables of all formats, and reading of row ranges.
 
-The driver opens a table once and sends the `Table` to the workers as JSON. Each worker reads its
-own rows with `read_blocks`.
+The driver opens a table once. Each worker gets the `Table` as JSON, and reads its own rows.
 """
 
 import hashlib
@@ -41,15 +40,14 @@ def open_table(
 ) -> Table:
     """Find a table, read its metadata and choose its features.
 
-    Without ``input.columns``, sample rows are read to exclude row numbers, ids, dates and codes.
-    Text that holds only numbers is read as numbers. Converted tables go to the folder `staging`,
-    which workers share. `kinds` are the section ``[columns]``.
+    Converted tables go to the folder `staging`, which workers share. `kinds` is the section
+    ``[columns]``. `known` are the features of a model that labels the table; ``input.columns``
+    lists their columns. Other categories become `Uncounted`.
 
-    `known` are the features of a model that labels the table; ``input.columns`` names their
-    columns, and other categories are `Uncounted`. Without ``input.columns`` the columns `kept` by
-    the previous run, and those named in ``preprocess``, are features even if they are partition
-    keys, a pandas index or codes. If `mixed`, the algorithm takes categories: they become codes,
-    and text of few levels is a feature.
+    Without ``input.columns``, a sample of rows is read to exclude row numbers, ids, dates and
+    codes, and to find text that holds only numbers. Columns that the previous run used (`kept`), or
+    that ``preprocess`` names, are features even if they are partition keys, a pandas index or
+    codes. If `mixed`, categories become codes, and text of few levels is a feature.
 
     `DataError` if the table or a column can't be used, or does not fit the model; `JobFileError`
     if a key of the job does not fit the table, its format or its paths.
@@ -178,7 +176,7 @@ def _features(
     known: Sequence[features.Feature],
     texts: Collection[str] = (),
 ) -> tuple[features.Feature, ...]:
-    """Return the features of columns: as in the model if it has them, else by type.
+    """Return the features of the columns `chosen`: the model's, or else by type.
 
     The columns `texts` hold numbers as text.
     """
@@ -230,7 +228,7 @@ def _check_logs(logs: Sequence[str], scan: columns.Scan, chosen: Sequence[str]) 
 
 
 def _length(table: Table, column: str, kind: pa.DataType) -> int:
-    """Return the length of a column's vectors: by its type, or in the first row."""
+    """Return the length of a column's vectors, from the type or the first row."""
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size)
     for batch in source_of(table).batches(table, Span(0, table.n_rows, 1024), [column]):
@@ -245,9 +243,8 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
 def read_blocks(table: Table, span: Span) -> Iterator[Block]:
     """Yield the rows of a span in order, in blocks of at most `span.block_rows` rows.
 
-    Rows that ``where`` drops make a block shorter; empty blocks are left out. Memory is one block,
-    and the rows that the format decodes in one go. `DataError` if the data is damaged or
-    unreadable, and `TemporaryError` if the store does not answer.
+    A block is shorter if ``where`` drops rows, and is left out if it is empty. `DataError` if the
+    data is damaged or unreadable, and `TemporaryError` if the store does not answer.
     """
     return source_of(table).blocks(table, span)
 
@@ -273,8 +270,8 @@ def check_unchanged(table: Table) -> None:
 def fingerprint(table: Table) -> str:
     """Return a SHA-256 of a table's state when it was opened.
 
-    It covers the format, features and types, and of each file the name, size, and ETag or time of
-    modification. For a Delta or Iceberg table it also covers rows that are deleted.
+    It covers the format, the features, the types, the deleted rows of a Delta or Iceberg table, and
+    each file's name, size, and ETag or time of modification.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
@@ -286,7 +283,7 @@ def fingerprint(table: Table) -> str:
 
 
 def notes_on_columns(table: Table) -> list[str]:
-    """Return warnings about columns whose values decided whether they are features."""
+    """Return warnings about columns that are features, or are not, because of their values."""
     guessed = {columns.PANDAS_INDEX, columns.NOT_UTF8, values.MIXED_TEXT, values.ID_OR_DATE}
     guessed |= {values.NO_VALUES, *CODE_REASONS}
     out = {name: why for name, why in table.left_out.items() if why in guessed}
@@ -314,7 +311,7 @@ def notes_on_columns(table: Table) -> list[str]:
 
 
 def shown_columns(table: Table) -> dict[str, str]:
-    """Return the used columns, the others with the reason, and a possible id, for the log."""
+    """Return fields of the log: the used columns, the others with reasons, and a possible id."""
     others = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
     found = {"used": columns.truncated(used), "left_out": columns.truncated(others) or "none"}

@@ -25,32 +25,32 @@ from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 
 _BUFFER_BYTES = 1 << 20
-"""Bytes of a column that are read at a time from a store."""
+"""Size in bytes of the part of a column that is read at a time from a store."""
 
 _PANDAS = b"pandas"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Piece(NamedTuple):
-    """A range of rows of a file, which is file `number` of the table and has `n_rows` rows."""
+    """A range of rows of a file."""
 
-    number: int
+    number: int  # position of the file among the table's files
     name: str
-    depth: int
+    depth: int  # as in `Layout.file_depths`
     start: int
     stop: int
-    n_rows: int
+    n_rows: int  # number of all rows of the file
 
 
 @dataclass(frozen=True)
 class Content:
-    """The rows and columns of a file that belong to the table."""
+    """The rows of a file that belong to the table, and how its columns become the table's."""
 
-    names: Mapping[str, str] = field(default_factory=dict)  # names in the file, if others
+    names: Mapping[str, str] = field(default_factory=dict)  # a renamed column's name in the file
     # Constants for columns that the file lacks.
     values: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)  # if stored in another
-    kept: np.ndarray | None = None  # mask of rows; None for all
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)  # types of columns to convert
+    kept: np.ndarray | None = None  # mask (n,) bool of the table's rows; None: all
 
     def column(self, name: str, batch: pa.RecordBatch) -> pa.Array:
         if name in self.values:
@@ -124,7 +124,7 @@ class Parquet(Source):
                     yield {name: content.column(name, batch) for name in columns}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
-        """Return the part of a file that belongs to the table; keys in folder names are values."""
+        """Return the part of a file that belongs to the table, with the keys in folder names."""
         keys = _partition_keys(piece.name, piece.depth)
         held = set(file.schema_arrow.names)
         return Content(
@@ -166,7 +166,7 @@ def _rows(
     at_once: int,
     kept: np.ndarray | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows [start, stop) among the kept rows of a file."""
+    """Yield the rows [start, stop) of a file; only rows in the mask `kept` are counted."""
     metadata = file.metadata
     sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     units = live_rows(sizes, kept)
@@ -195,7 +195,7 @@ def _rows(
 
 
 def live_rows(sizes: list[int], kept: np.ndarray | None) -> list[int]:
-    """Return the number of kept rows in each row group."""
+    """Return the number of rows of each row group that are in the mask `kept`."""
     if kept is None:
         return sizes
     edges = np.concatenate([[0], np.cumsum(kept)])[np.cumsum([0, *sizes])]
@@ -217,7 +217,7 @@ def _parquet(handle: object) -> pq.ParquetFile:
 
 
 def footer(place: Location) -> tuple[pa.Schema, list[int]]:
-    """Return the schema of a file, and the number of rows in each row group that is not empty."""
+    """Return the schema of a file, and the numbers of rows of its row groups, without 0."""
     with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         schema = file.schema_arrow

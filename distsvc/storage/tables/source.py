@@ -15,10 +15,10 @@ from distsvc.storage.tables.files import Files
 class Source(Protocol):
     """A format: the inputs that it reads, their columns and their rows."""
 
-    name: ClassVar[str]  # in plans and reports
-    title: ClassVar[str]  # in messages
-    suffixes: ClassVar[tuple[str, ...]]  # of files or stores, in lower case
-    states_width: ClassVar[bool] = True  # if not, a missing column is zero
+    name: ClassVar[str]  # name in plans and reports
+    title: ClassVar[str]  # name in messages
+    suffixes: ClassVar[tuple[str, ...]]  # suffixes of files or stores, in lower case
+    states_width: ClassVar[bool] = True  # whether files list their columns; else others are zero
     joins: ClassVar[bool] = True  # whether files of several paths can be one table
 
     def is_store(self, location: Location) -> bool:
@@ -26,7 +26,7 @@ class Source(Protocol):
         return False
 
     def found(self, location: Location) -> Files:
-        """Return the files of a Delta or Iceberg table; an empty list for a store such as Zarr."""
+        """Return the files of a Delta or Iceberg table; no files for a store such as Zarr."""
         return Files(location, location, {})
 
     def claim(self, found: Files) -> Files:
@@ -46,9 +46,9 @@ class Source(Protocol):
     ) -> Scan:
         """Read a table's metadata; a format without row ranges is first converted into `staging`.
 
-        `categories` are columns whose values are names even if they look like numbers. `DataError`
-        names the file, and the line or column, that is at fault; `JobFileError` if the format lacks
-        something that the job needs.
+        Values of the columns `categories` are names, even if they look like numbers. `DataError`
+        names the faulty file, and the line or column; `JobFileError` if the format lacks something
+        that the job needs.
         """
         ...
 
@@ -74,7 +74,7 @@ class Source(Protocol):
         return Location.of(table.layout.path).at(table.layout.root)
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
-        """Return the maximum number of bytes that `blocks` uses besides the blocks."""
+        """Return the maximum size in bytes of the working memory of `blocks`."""
         return 0
 
     def sparse_rows(self, table: Table) -> Any:

@@ -28,7 +28,7 @@ SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Pa
 
 
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
-    """Return the format of all locations, and their files; errors as in `find_source`."""
+    """Return the format of all locations, and their files."""
     each = [find_source(location, ready) for location in locations]
     for source, found in each:
         if len(each) > 1 and not source.joins:
@@ -79,7 +79,7 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
 
 
 def source_named(name: str) -> Source:
-    """Return the source of a format."""
+    """Return the source with a name, such as "csv"."""
     return next(source for source in SOURCES if source.name == name)
 
 
@@ -98,7 +98,7 @@ _ROW_SUFFIXES = (
     ".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2", ".parquet.gz", ".json.gz",
     ".jsonl.gz",
 )  # fmt: skip
-"""Suffixes of unsupported formats whose files may hold rows of the same table as the files read."""
+"""Suffixes of unsupported formats, whose files may have more rows of a table in other files."""
 _OTHER_SUFFIXES = (
     ".zip", ".tar", ".tgz", ".7z", ".rar", ".gz", ".bz2", ".json", ".npy", ".npz", ".h5", ".hdf5",
     ".hdf", ".nc", ".mat", ".avro", ".arff", ".sas7bdat", ".sav", ".dta", ".rds", ".rdata", ".pkl",
@@ -109,9 +109,9 @@ _OTHER_SUFFIXES = (
 
 
 def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) -> None:
-    """Raise `DataError` if a file that is not read may hold rows, or is in a Zarr store.
+    """Raise `DataError` if one of the unread files `names` may hold rows, or is in a Zarr store.
 
-    `read` is the suffix of the other files, if any.
+    `read` is the suffix of the files that are read, if any.
     """
     for name in names:
         inside, mark, _ = f"{name}/".partition(".zarr/")

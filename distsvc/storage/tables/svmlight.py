@@ -1,8 +1,8 @@
 """LIBSVM / svmlight text as a source, converted once to sparse arrays.
 
-A line is a label and ``index:value`` pairs with ascending indices from 1, or from 0 if any line has
-a 0; a comment follows ``#``. Columns are named by their indices, f1, f2 and so on. The label is the
-column ``label``, which is never a feature.
+A line is a label and ``index:value`` pairs with ascending indices. These begin with 0 if any line
+has index 0, else with 1. Column f7 has the values of index 7; the column ``label`` has the labels,
+and is never a feature. A comment follows ``#``.
 """
 
 import bz2
@@ -55,7 +55,7 @@ class Svmlight(Source):
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Parse the files in memory; columns that the job names and no row has are zero."""
+        """Parse the files in memory; columns that the job names, but no row has, are zero."""
         _check_job(config)
         place = _converted(found, staging)
         n_rows = map_array(place.local("labels.npy")).size

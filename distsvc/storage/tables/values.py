@@ -1,6 +1,6 @@
 """Passes over stored values: samples, counts of categories, and a check of large integers.
 
-Whenever a table is opened, the same few thousand rows are read as the sample.
+All samples of a table are the same few thousand rows.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
 MAX_VALUES = 1_000_000
-"""Maximum number of different values of a category."""
+"""Maximum number of different values of a column that is read as a category."""
 
 
 def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batches:
@@ -60,9 +60,9 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
 
 
 class ValueCounts:
-    """Counts of the values, as text and without null, of columns of a table.
+    """Numbers of rows by value, as text, in columns of a table; null is not counted.
 
-    Values that are too long for a category are truncated in columns of `cut`; others are errors.
+    A value that is too long for a category is truncated in the columns `cut`, else an error.
     """
 
     def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):
@@ -98,7 +98,7 @@ class ValueCounts:
 
 
 def columns_without_values(table: Table, names: Sequence[str]) -> list[str]:
-    """Return the columns without a value in the rows that match ``where``; none if no row does."""
+    """Return the columns without a value in all rows that match ``where``; [] if no row matches."""
     left, start, stop, has_rows = list(names), 0, 1024, False
     while left and start < table.n_rows:
         span = Span(start, min(stop, table.n_rows), max(2**20 // len(left), 256))
@@ -160,7 +160,7 @@ ID_OR_DATE = "text that looks like ids or dates"
 
 
 def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
-    """Return a table without the features that are no quantities, except those in `kept`.
+    """Return a table without features that look like ids or codes, unless `kept` names them.
 
     Small tables keep all features, and so do tables that would lose all of them.
     """
@@ -198,9 +198,9 @@ def without_features(table: Table, reasons: dict[str, str]) -> Table:
 def texts_of_numbers(
     table: Table, names: Sequence[str], known: Collection[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns of numbers only, and why mostly numeric ones are no features.
+    """Return the text columns of numbers only, and reasons why mostly numeric ones are no features.
 
-    A column has at least two values, unless a model knows it as numbers (`known`).
+    Columns with a single number are left out, unless they are numbers in the model (`known`).
     """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
@@ -219,7 +219,7 @@ def texts_of_numbers(
 
 
 def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns that are categories of few levels, and reasons why others are not."""
+    """Return the text columns with few levels, and the reasons why the others are no categories."""
     counts = _value_counts(table, names)
     few = [name for name in names if name in counts and has_few_levels(counts[name])]
     out = [name for name in few if is_named_like_code(name) or numeric_text.are_dates(counts[name])]

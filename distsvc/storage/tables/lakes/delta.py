@@ -90,7 +90,7 @@ def _words(error: BaseException) -> str:
 
 
 def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
-    """Return the error for one of deltalake, by its text: most errors have one class."""
+    """Return distsvc's error for an error of deltalake, by its text: most have the same class."""
     text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(

@@ -55,7 +55,7 @@ class Iceberg(lake.Lake):
     def folder(self, table: Table) -> Location:
         """Return the folder of a table's files, opened with the settings of its catalog, if any.
 
-        Each process reads these again after some minutes, because credentials expire.
+        Each process reads the settings again after some minutes, because credentials expire.
         """
         layout = table.layout
         if not (layout.lake and layout.lake.by_catalog):
@@ -83,7 +83,6 @@ def _options(url: str, asked: int) -> remote.Options:
 
 
 def _opened(location: Location) -> "IcebergTable":
-    """Return the table of a metadata file, or of a name in a catalog."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.table import StaticTable
 
@@ -160,7 +159,7 @@ def _snapshot(location: Location, table: "IcebergTable", scan: "DataScan") -> la
 
 
 def _identities(spec: "PartitionSpec", schema: "Schema") -> dict[int, str]:
-    """Return the columns whose values are partition keys unchanged, by position in the keys."""
+    """Return the columns that are partition keys themselves, by position among the keys."""
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}
@@ -194,7 +193,7 @@ def _deleted_rows(
 
 
 def _positions(io: "FileIO", shown: str, file: "IcebergFile") -> dict[str, np.ndarray]:
-    """Return the positions of deleted rows in a file of deletes, by data file."""
+    """Return the positions of deleted rows that a delete file lists, by data file."""
     if _format(file) != "PARQUET":
         raise DataError(
             f"{shown} has deleted rows listed in {_format(file)} files, expected Parquet; rewrite "

@@ -1,7 +1,7 @@
 """The common part of Delta Lake and Iceberg tables.
 
 A table's log lists its Parquet files, their deleted rows and their columns. The folder also has
-files of earlier versions. The version is fixed when a table is opened.
+files of other versions of the table. The version is fixed when a table is opened.
 """
 
 import hashlib
@@ -41,10 +41,10 @@ _ALIKE = (
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
     is_vector,
 )
-"""Predicates of groups of types; a column's type may change between files within a group."""
+"""Tests of Arrow types; a column may have different types in files if one test accepts them all."""
 
 FIELD_ID = b"PARQUET:field_id"
-"""Key of a column's number in the metadata of a Parquet file."""
+"""Key of a column's field id in the metadata of a Parquet file."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,21 @@ class DataFile:
 
     url: str  # URL or path
     size: int | None  # in bytes
-    keys: dict[str, str | None] = field(default_factory=dict)  # of partition columns, as text
-    values: dict[str, str | None] = field(default_factory=dict)  # of columns that the file may lack
-    deleted: np.ndarray | None = None  # positions (int64) of deleted rows, in order
+    # Values of the partition columns, and of all columns that the file may lack, as text.
+    keys: dict[str, str | None] = field(default_factory=dict)
+    values: dict[str, str | None] = field(default_factory=dict)
+    deleted: np.ndarray | None = None  # (m,) int64: positions of deleted rows, in order
 
 
 @dataclass(frozen=True)
 class Snapshot(Files):
     """The files of a table in one version, in the order of their names."""
 
-    address: str = ""  # opens the file system of the files
+    address: str = ""  # of a file; opens the file system
     parts: dict[str, DataFile] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)  # possible names in a file
-    # Numbers of columns in the files; empty if found by name.
+    # Field ids of columns; empty if columns are found by name.
     ids: dict[str, int] = field(default_factory=dict)
     partitioned_by: tuple[str, ...] = ()
     by_catalog: bool = False  # whether a catalog has the settings to open the files
@@ -74,7 +75,7 @@ class Snapshot(Files):
     def about(
         self, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
     ) -> LakeFile:
-        """Return the facts of a file for workers; add columns of other types to `problems`."""
+        """Return a file's entry for workers; add columns of unsuitable types to `problems`."""
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
             for one in schema
@@ -231,7 +232,7 @@ def _root(url: str) -> str:
 
 
 def asked_state(location: Location, word: str) -> int | None:
-    """Return the number of the version or snapshot in a URL, or None."""
+    """Return the number of the version or snapshot that a URL pins, or None."""
     lake = location.lake
     name, _, number = lake.pin.partition("=")
     if not lake.pin:
@@ -256,7 +257,7 @@ def _whole(found: Files) -> Iterator[None]:
 
 
 def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
-    """Return the mask of rows that are not deleted; None for all."""
+    """Return the mask (n,) bool of rows that are not deleted, or None without deleted rows."""
     if deleted is None:
         return None
     kept = np.ones(n_rows, bool)
