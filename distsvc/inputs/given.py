@@ -49,7 +49,7 @@ class Tables(Input):
         self._waiting: Iterator[pa.RecordBatch] | None = None
 
     def pieces(self) -> Iterator[pa.RecordBatch]:
-        batches, self._waiting = self._waiting, None  # of the pass that `columns` began
+        batches, self._waiting = self._waiting, None  # a pass that `columns` began
         for batch in self._batches(self._readers()) if batches is None else batches:
             most = self.asked.most(batch.num_columns)
             for first in range(0, batch.num_rows or self.asked.by_name, most):
@@ -107,7 +107,7 @@ class DaskFrame(Tables):
         super().__init__(X, asked, lambda: (parts[k].compute() for k in range(X.npartitions)))
 
     def columns(self) -> Columns:
-        empty = self.X._meta  # so nothing is computed
+        empty = self.X._meta  # no partition is computed
         return Tables(empty, self.asked, lambda: [empty]).columns()
 
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
@@ -122,7 +122,7 @@ def _of_partition(
     part = Tables(frame, asked, lambda: [frame])
     part.words = " of a partition"
     found = of_part(part)
-    pa.default_memory_pool().release_unused()  # else Arrow's threads keep it
+    pa.default_memory_pool().release_unused()  # Arrow's threads would keep the memory
     if answer.columns is not None:
         return type(frame)(found, index=frame.index, columns=answer.columns)
     return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
@@ -206,6 +206,12 @@ def is_numeric(kind: pa.DataType) -> bool:
     """Return True for Arrow types that become float64: numbers, decimals, booleans, null."""
     types = pa.types
     tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null
+    return any(test(kind) for test in tests)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is text."""
+    tests = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
     return any(test(kind) for test in tests)
 
 
@@ -301,7 +307,7 @@ class DaskArray(ArrayRows):
     lazy = True
 
     def pieces(self) -> Iterator[np.ndarray]:
-        X, most = self._whole(), self.asked.most(self.X.shape[1])  # small chunks go together
+        X, most = self._whole(), self.asked.most(self.X.shape[1])  # small chunks are joined
         known = all(size == size for size in X.chunks[0])
         start = n = 0
         for number, size in enumerate(X.chunks[0]):
@@ -405,9 +411,9 @@ def _is_stream(kind: type) -> bool:
 
 def _of_table(X: UserData, asked: Reading) -> Input | None:
     kind = type(X)
-    if _has(kind, "collect_batches"):  # of polars
+    if _has(kind, "collect_batches"):  # polars
         return Tables(X, asked, X.collect_batches)
-    if _has(kind, "collect", "collect_schema"):  # of polars before
+    if _has(kind, "collect", "collect_schema"):  # older polars
         return Tables(X, asked, lambda: [X.collect()])
     if _has(kind, "scanner"):
         return Tables(X, asked, lambda: [X.scanner().to_reader()])

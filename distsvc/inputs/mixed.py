@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.given import has_values, is_numeric, numbers, rows_of, type_words
+from distsvc.inputs.given import has_values, is_numeric, is_text, numbers, rows_of, type_words
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
@@ -132,19 +132,19 @@ def mixed_rows(
     for k, column in enumerate(columns):
         shown = repr(names[k]) if names is not None else str(k)
         of = levels[k] if levels is not None else None
-        is_text = _is_text(column.type)
-        if isinstance(of, Levels) or (levels is None and is_text):
-            if not has_values(column):  # NaN, as pandas stores missing texts
+        has_text = is_text(column.type)
+        if isinstance(of, Levels) or (levels is None and has_text):
+            if not has_values(column):  # pandas stores missing texts as NaN
                 column = pa.nulls(len(column), pa.string())
             kind = column.type
             is_level = pa.types.is_integer(kind) and not (of and are_words(of.known))
-            if not (is_level or _is_text(kind) or pa.types.is_null(kind)):
+            if not (is_level or is_text(kind) or pa.types.is_null(kind)):
                 found = type_words(kind)
                 raise UnusableRowsError(f"X: column {shown} is {found}, expected text, as in fit")
-            words = texts_of(column) if is_text else column.cast(pa.string())
+            words = texts_of(column) if has_text else column.cast(pa.string())
             of = of or Levels.of(words)
             rows[:, k] = of.codes(words)
-        elif is_text:
+        elif has_text:
             raise UnusableRowsError(f"X: column {shown} holds text, expected numbers, as in fit")
         elif not is_numeric(column.type):
             raise UnusableRowsError(
@@ -188,7 +188,7 @@ def _columns(X: UserData) -> tuple[list[pa.Array], tuple[str, ...] | None]:
         if pa.types.is_dictionary(array.type):  # categories of a frame become text
             words = array.dictionary.cast(pa.string())
             arrays[k] = pa.DictionaryArray.from_arrays(array.indices, words).dictionary_decode()
-        elif _is_text(array.type):
+        elif is_text(array.type):
             arrays[k] = array.cast(pa.string())
     return arrays, tuple(table.column_names)
 
@@ -209,8 +209,3 @@ def _of_array(X: UserData) -> list[pa.Array]:
         raise UnusableRowsError(
             f"X: expected numbers or text in each column: {str(error).splitlines()[0]}"
         ) from error
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    tests = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
-    return any(test(kind) for test in tests)

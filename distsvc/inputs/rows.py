@@ -41,7 +41,6 @@ class RowValues:
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
     def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:
-        """Return the values of all parts as one array (n,) or (n, k)."""
         return np.concatenate([self.none, *parts], dtype=self.dtype)
 
 
@@ -65,7 +64,6 @@ class Reading:
     by_name: bool = False  # a pandas index is a column, and an empty piece ends each table
 
     def most(self, n_columns: int) -> int:
-        """Return the maximum number of rows of a piece."""
         return self.rows or block_rows(n_columns)
 
 
@@ -135,7 +133,6 @@ class Input(ABC):
 
     @property
     def shown(self) -> str:
-        """The name of the rows in messages."""
         return self.asked.name + self.words
 
     @abstractmethod
@@ -240,7 +237,7 @@ def not_rows_error(X: object, name: str) -> UnusableRowsError:
 
 
 def check_array(X: object) -> None:
-    """Raise `UnusableRowsError` for an array with named fields, units of time or a mask."""
+    """Raise `UnusableRowsError` for a structured array, an array of times, or masked values."""
     if not isinstance(X, np.ndarray):
         return
     if X.dtype.names:

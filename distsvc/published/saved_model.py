@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.given import has_values, rows_of, type_words
+from distsvc.inputs.given import has_values, is_text, rows_of, type_words
 from distsvc.inputs.rows import Input, Reading, RowValues, UserData, not_rows_error
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
@@ -36,7 +36,7 @@ from distsvc.storage.rows.features import (
     names_of,
     without_sentinels,
 )
-from distsvc.storage.rows.numeric_text import are_numbers, is_text
+from distsvc.storage.rows.numeric_text import are_numbers
 from distsvc.storage.rows.usable import select_rows, usable_rows
 
 UNLABELLED = -1

@@ -101,12 +101,12 @@ def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) ->
 
 
 def json_bytes(content: object) -> bytes:
-    """Return JSON as it is written, keys in the given order."""
+    """Return content as JSON in UTF-8, keys in the given order."""
     return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
 
 
 def sealed(content: Mapping[str, object]) -> bytes:
-    """Return an object as JSON, with a checksum of the rest as its last key."""
+    """Return an object as JSON; its last key is a checksum of the other keys."""
     return json_bytes({**content, SEAL: zlib.crc32(json_bytes(content))})
 
 

@@ -95,7 +95,6 @@ class Folder:
             shutil.rmtree(self.root / HOLDERS / token / name, ignore_errors=True)
 
     def end_holding(self, token: str) -> None:
-        """Remove the folder of `begin_holding`."""
         shutil.rmtree(self.root / HOLDERS / token, ignore_errors=True)
         with suppress(OSError):  # another holder's folder is there
             os.rmdir(self.root / HOLDERS)
@@ -207,7 +206,7 @@ class Folder:
             with self._spare(self.root / name) as spare, arrays.writing(self.root / name):
                 try:
                     os.link(self.root / old, spare)
-                except FileExistsError:  # without a fence
+                except FileExistsError:  # the link exists; only without a fence
                     continue
                 except OSError as error:
                     if error.errno not in NO_LINKS:
@@ -234,7 +233,7 @@ class Folder:
             try:
                 # Work has pieces of the input, which may be private.
                 self.root.mkdir(0o700 if self.root.name == RUNS else 0o777, True, True)
-            except FileNotFoundError as error:  # as below /proc
+            except FileNotFoundError as error:  # `mkdir` raises it below /proc
                 raise PermissionError(error.errno, error.strerror) from None
         # The lock's file stays, since removing it is a race.
         lock = FileLock(self.root / LOCK, timeout=0, mode=0o660)
@@ -246,7 +245,7 @@ class Folder:
             known = classify_error(error, writing=f"output.path {self.root.parent}")
             raise known or error from None
         try:
-            for folder in (self.root, *self.root.glob("*")):  # files of killed processes
+            for folder in (self.root, *self.root.glob("*")):  # remove files of killed processes
                 for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
                     with suppress(OSError):  # perhaps another user's file
                         if not folder.is_symlink():
@@ -273,7 +272,7 @@ class Folder:
             with suppress(OSError):
                 if os.path.basename(os.path.dirname(inner)) != HOLDERS:
                     os.rmdir(inner)
-        with suppress(OSError):  # the first one that is not empty
+        with suppress(OSError):  # stops at a folder that is not empty
             for folder in self._around(path):
                 folder.rmdir()
 
@@ -303,7 +302,7 @@ class Folder:
             with arrays.writing(path), self._still_held():
                 os.replace(spare, path)
         finally:
-            with suppress(OSError):  # `os.replace` leaves both of two links to one file
+            with suppress(OSError):  # `os.replace` keeps `spare` if both link to one file
                 spare.unlink()
 
     @contextmanager

@@ -1,12 +1,9 @@
 """The lease of an output: only one run at a time writes to it.
 
-The holder writes a record of itself to a file, and renews it every few seconds. Another process
-takes the lease over once the holder is gone. On the same machine, where processes are visible, it
-knows this at once. A holder on another machine or in another container (PID namespace) counts as
-gone if its record has not changed for a while; no clocks are compared.
-
-A suspended holder does not notice that it lost the lease. So all stores that it writes to check
-the lease before a change (`distsvc.storage.places.folder.Folder.fenced`).
+The holder renews a record of itself every few seconds. Another process takes over once the holder
+is gone: at once if it can see the holder's process, else if the record has not changed for a while.
+A suspended holder does not notice that, so its stores check the lease before each change
+(`Folder.fenced`). docs/design/004-publication.md gives the reasons.
 """
 
 import datetime
@@ -56,7 +53,7 @@ class Holder(Form):
     boot: str | None = None
     namespace: str | None = None
     process: int | None = None
-    started: str | None = None  # start of the process by its machine's clock
+    started: str | None = None  # start time of the process, see `process.started`
     since: str | None = None  # time of the lock
     job_sha256: str | None = None
     beat: int = 0  # number of renewals

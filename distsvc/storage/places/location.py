@@ -42,8 +42,8 @@ class Location:
     """A file, a folder or a glob on a disk, in S3 or on an HTTP server."""
 
     fs: AbstractFileSystem
-    path: str  # in the file system, absolute if local
-    shown: str  # the path or URL in the job, or the path of a file in that folder
+    path: str  # path in `fs`, absolute if local
+    shown: str  # the path or URL in the job, or the path of a file below it
     lake: LakeUrl = NO_LAKE  # kind and version of a Delta or Iceberg table
 
     @classmethod
@@ -88,7 +88,6 @@ class Location:
         return Location(self.fs, self.path, lake.around(lake.path), lake)
 
     def is_named(self, suffixes: Sequence[str]) -> bool:
-        """Return True if the name ends in one of the suffixes, in any case."""
         return self.path.lower().endswith(tuple(suffixes))
 
     def info(self) -> Info | None:

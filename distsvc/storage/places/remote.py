@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoreLimits:
-    """Maximum times and numbers of requests to a store."""
+    """Limits of requests to a store: times and numbers."""
 
     connect: float = 10  # seconds for a connection
-    silence: float = 30  # seconds for each part of an answer
+    silence: float = 30  # seconds without any part of an answer
     input_tries: int = 3  # requests to S3 for a part of an input; HTTP requests are not repeated
     output_retries: int = 8  # retries of a request for an output
     first_pause: float = 0.2  # seconds until the first retry
@@ -94,7 +94,7 @@ def is_s3(url: str) -> bool:
 def catalog_options(properties: Mapping[str, str]) -> Options:
     """Return fsspec's options from the S3 settings of an Iceberg catalog."""
     known: Options = {}
-    for prefix in "client.", "s3.":  # all of AWS, and S3 alone
+    for prefix in "client.", "s3.":  # settings of all AWS services, then of S3
         named = [name for name, value in properties.items() if name.startswith(prefix) and value]
         known |= {name.removeprefix(prefix): properties[name] for name in named}
     names = {"endpoint_url": "endpoint", "key": "access-key-id", "secret": "secret-access-key"}

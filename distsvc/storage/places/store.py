@@ -2,10 +2,7 @@
 
 Names are paths below the store, with ``/``. The few files that change (a manifest, the record of a
 holder) are replaced in one step by `Folder.swap`. All others never change, so those of a bucket are
-cached in a folder of this process.
-
-A bucket has no locks and no renaming. A commit needs only conditional writes: an object is written
-whole or not at all, and only if it does not exist yet or has a certain ETag.
+cached in a folder of this process. A bucket has no locks and no renaming, but conditional writes.
 """
 
 import atexit
@@ -198,7 +195,7 @@ def _opened(root: str) -> tuple[Any, Path]:
     stores = required("obstore.store", "s3", root)
     try:
         store = stores.from_url(root, **obstore_options(root))
-    except Exception as error:  # about the settings, such as missing credentials
+    except Exception as error:  # wrong settings, such as missing credentials
         raise classify_error(error, writing=root) or JobFileError(
             f"can't open {root}: {error}"
         ) from None

@@ -161,7 +161,6 @@ class ParquetLabels:
         raise NotImplementedError
 
     def owns(self, files: Sequence[str]) -> bool:
-        """Return True if published files are of this format."""
         return bool(files) and all(name.endswith(".parquet") for name in files)
 
     def read(
@@ -229,7 +228,7 @@ class ZarrLabels(ParquetLabels):
                 first += rows
             for array, column in zip(arrays, pa.concat_tables(tables).columns, strict=True):
                 array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
-            for name in files.keys() - metadata:  # chunks are written and freed
+            for name in files.keys() - metadata:  # write complete chunks, and free them
                 written[name] = _put(store, name, files.pop(name))
         # The group's metadata comes last.
         for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):

@@ -86,7 +86,6 @@ class Lineage:
         return cls(name, home, run_id, answer, output, run_date, before)
 
     def named(self) -> LineageName:
-        """Return the lineage as in the manifest."""
         return LineageName(id=self.id, home=_relative(self.home, self.output))
 
     def claim(self, n_ids: int, least: int) -> int:

@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 PAGE, REPORT = COPIES = "report.html", "report.json"
 """Names of copies beside the manifest, for people; the manifest lists the originals."""
 STORED = f"{RUNS}/files"
-"""The folder with a folder for each run, which has the published files of the run."""
+"""The folder of published files, with a subfolder for each run."""
 UNNAMED = "job"
 """The default name of a job."""
 FORMAT = 2
@@ -141,7 +141,6 @@ class Manifest(Listed):
 
     @property
     def job_name(self) -> str:
-        """The name of the job; "" if it has none."""
         name = self.of_job("job", "name")
         return "" if name == UNNAMED else name
 

@@ -1,13 +1,8 @@
 """The output of a job, whose commit is an atomic swap of the manifest.
 
-All files of a run lie in ``.runs/files/RUN``, written once and never moved. They stay as long as a
-record lists them: the manifest, a candidate in ``.runs/held``, a replaced manifest in
-``.runs/replaced``, or the work of a run that can resume. A record is removed before its files. So a
-file without a record is never published again, and any process may remove it.
-
-``labels``, ``model`` and ``report`` contain second names (links or copies) of the published files.
-Each publication has new names, so no two processes write to the same name. Only the holder of the
-lease changes anything: its store (`Folder.fenced`) checks the lease first.
+Files stay in ``.runs/files/RUN`` as long as a record lists them: the manifest, a candidate, a
+replaced manifest, or the work of a run that can resume. ``labels``, ``model`` and ``report``
+contain second names of published files. docs/design/004-publication.md gives the reasons.
 """
 
 import hashlib
@@ -51,7 +46,7 @@ from distsvc.storage.publishing.manifest import (
 from distsvc.storage.tables.files import SUCCESS, reaches
 
 PUBLISHED_FOLDERS = ("labels", "model", "report")
-"""The folders in which each publication has a folder of files."""
+"""Folders of published files, with a subfolder for each publication."""
 BEGUN = "begun.json"
 """File needed to resume a run; it is removed first, so that no partly removed run is resumed."""
 WORKDIR = "workdir.json"
@@ -156,7 +151,6 @@ class Output:
         return here
 
     def kept_works(self) -> list[str]:
-        """Return the names of the runs whose work is stored."""
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def continued_by(self, run_id: str) -> ContinuedRun | None:
@@ -181,7 +175,6 @@ class Output:
             self._sweep()
 
     def manifest(self) -> Manifest | None:
-        """Return the manifest of the published run, or None."""
         found = self._look()
         return found.manifest if found else None
 
@@ -193,7 +186,6 @@ class Output:
 
     @property
     def run_id(self) -> str:
-        """The id of the published run, or ""."""
         found = self.manifest()
         return found.run_id if found else ""
 
@@ -273,7 +265,7 @@ class Output:
             manifest = manifest.model_copy(update={"files": files})
         published = self._swap(manifest)
         try:
-            for record in self.runs.sizes(CANDIDATES):  # older runs, and perhaps this one
+            for record in self.runs.sizes(CANDIDATES):  # of older runs, and perhaps of this one
                 self.runs.remove(record)
             self.finish()
         except DistsvcError as error:
@@ -442,7 +434,7 @@ class Output:
             mark = self.store.swap(MANIFEST, content, old and old.mark)
         except BaseException as error:
             if not swapping or isinstance(error, ChangedError | FencedError):
-                for folder in {"/".join(name.split("/")[:2]) for name in new}:  # only this run's
+                for folder in {"/".join(name.split("/")[:2]) for name in new}:  # this publication's
                     store_of(self.store.address).clear(folder)
             if isinstance(error, ChangedError):
                 what = f"another run was published in {self.shown} in the meantime"

@@ -45,7 +45,6 @@ class DatedRun:
     reference: str = ""  # address of the run from which drift is measured
 
     def entry(self, **more: str) -> dict[str, str]:
-        """Return path, id and date, for the result of `retain`."""
         return {"path": self.path, "run_id": self.run_id, "date": self.date} | more
 
     def needs(self, other: "DatedRun") -> str:

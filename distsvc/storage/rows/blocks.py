@@ -13,7 +13,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
-from distsvc.inputs.given import has_values
+from distsvc.inputs.given import has_values, is_text
 from distsvc.job.config import ColumnKind
 from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.rows.features import (
@@ -28,7 +28,7 @@ from distsvc.storage.rows.features import (
     restore,
     without_sentinels,
 )
-from distsvc.storage.rows.numeric_text import is_text, is_unicode, unicode_error
+from distsvc.storage.rows.numeric_text import is_unicode, unicode_error
 from distsvc.storage.rows.where import parse_where
 
 MAX_TABLE_ROWS, MAX_TABLE_UNITS = 2**40, 10**7
@@ -221,8 +221,6 @@ def arrow_blocks(
 
 
 class _BlockMaker:
-    """Builder of the blocks of a span."""
-
     def __init__(self, table: Table, span: Span) -> None:
         self.table, self.span, self.dtype = table, span, table.dtype
         self.condition = parse_where(table.where) if table.where is not None else None

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.inputs.given import is_numeric, type_words
+from distsvc.inputs.given import is_numeric, is_text, type_words
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.features import (
@@ -24,7 +24,6 @@ from distsvc.storage.rows.features import (
     names_of,
 )
 from distsvc.storage.rows.id_detection import CODE_REASONS
-from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.where import where_columns
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -70,7 +69,7 @@ class Scan:
     """The columns and the storage of a table, from its metadata."""
 
     layout: Layout
-    types: dict[str, pa.DataType]  # without dictionaries
+    types: dict[str, pa.DataType]  # types of columns, see `plain_type`
     # Reasons why columns can't be read. An unreadable column that would be a feature, by a numeric
     # type or `UNKNOWN_TYPE`, is an error in a job without ``input.columns``.
     problems: dict[str, str]
@@ -227,7 +226,7 @@ def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) ->
 def check_kinds(
     config: InputConfig, scan: Scan, kinds: Mapping[str, ColumnKind], texts: Collection[str]
 ) -> None:
-    """Check the columns of the section ``[columns]``; those in `texts` hold numbers as text."""
+    """Check the columns of the section ``[columns]``; the columns `texts` hold numbers as text."""
     for name, of in kinds.items():
         if of.kind == IGNORE:
             continue
@@ -248,7 +247,7 @@ def check_kinds(
 def exclusion_reasons(
     config: InputConfig, scan: Scan, features: Sequence[str], ignored: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the reason why each other column is no feature."""
+    """Return, by column, the reason why it is not one of the `features`."""
     uses = dict.fromkeys(where_columns(config.where), "of input.where")
     named = (("classes", config.classes), ("id", config.id))
     uses |= {name: f"input.{field}" for field, name in named if name}
@@ -305,7 +304,7 @@ def too_many_columns(path: str, n_columns: int) -> DataError:
 
 
 def truncated(words: Sequence[str], most: int = 20) -> str:
-    """Return the first words, and the number of others."""
+    """Return the first words, and the number of further words."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
 

@@ -22,10 +22,10 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 from distsvc.errors import shown
 from distsvc.errors.forms import Form
 from distsvc.inputs import mixed
-from distsvc.inputs.given import is_numeric, numbers
+from distsvc.inputs.given import is_numeric, is_text, numbers
 from distsvc.inputs.mixed import BUCKET as BUCKET
 from distsvc.inputs.mixed import MOST_LEVELS as MOST_LEVELS
-from distsvc.storage.rows.numeric_text import is_text, trimmed
+from distsvc.storage.rows.numeric_text import trimmed
 
 MAX_WIDTH = 100_000
 """Maximum number of numeric columns, which limits the memory of blocks and statistics."""
@@ -34,7 +34,7 @@ _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
 """Names of the Arrow types whose values float32 holds exactly."""
 
 Unit = Literal["date", "time", "clock", "seconds"]
-"""Days or seconds since 1970, seconds of the day, or seconds."""
+"""Meaning of a column of times: days or seconds since 1970, seconds of the day, or seconds."""
 
 _UNITS: tuple[tuple[str, Unit], ...] = (
     ("duration", "seconds"), ("time32", "clock"), ("time64", "clock"),
@@ -170,11 +170,6 @@ class Time(DescribedFeature):
     kind: Literal["time"] = "time"
     unit: Literal["days", "seconds"]
     wants: ClassVar[str] = "dates, times or durations"
-
-    @classmethod
-    def of(cls, column: str, kind: pa.DataType) -> "Time":
-        """Return the feature for an Arrow type: days of dates, seconds of others."""
-        return cls(column=column, unit="days" if pa.types.is_date(kind) else "seconds")
 
     @property
     def meaning(self) -> str:
@@ -631,7 +626,7 @@ def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
 
 
 def is_sentinel(x: np.ndarray, missing_values: Sequence[float]) -> np.ndarray:
-    """Return the mask of sentinels in an array of any shape."""
+    """Return the mask of values that are in `missing_values`, for an array of any shape."""
     kind = x.dtype if np.issubdtype(x.dtype, np.floating) else np.dtype(np.float64)
     with np.errstate(over="ignore"):
         wanted = np.array(missing_values, np.float64).astype(kind)

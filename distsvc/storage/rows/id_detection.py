@@ -37,7 +37,7 @@ _DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 class CodeKind:
     """A kind of whole numbers that are no quantity."""
 
-    reason: str  # for reports
+    reason: str  # text for reports
     may_be: Callable[[str, np.ndarray], bool]  # tests a column's name and the values (n,) so far
     is_sure: Callable[[str, np.ndarray], bool]  # tests all values, in row order
 

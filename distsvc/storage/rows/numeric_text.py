@@ -20,7 +20,7 @@ NUMBER_PATTERN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 """Pattern of the numbers that can be read."""
 
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
-"""Infinity and NaN, which Arrow reads as numbers; they are rejected later."""
+"""Pattern of infinity and NaN, which Arrow reads as numbers; they are rejected later."""
 
 _LEADING_ZERO = r"^[+-]?0\d"
 """Pattern of codes that begin like 007, which are not read as numbers."""
@@ -40,19 +40,14 @@ SPELLED = (
     rf"^\(?{_SIGN}{_BLANK}{_CURRENCY}{_BLANK}{_SIGN}"
     rf"{_DIGITS}{_BLANK}[%\x{{2030}}\p{{Sc}}]?{_SIGN}\)?$"
 )
-"""Numbers with decimal comma, grouped digits, currency, percent, parentheses or trailing sign."""
+"""Pattern of numbers with a decimal comma, grouped digits, a currency, percent, or a late sign."""
 
 _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 """Pattern of a number and the unit behind it."""
 
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
-"""Dates and times that begin with a year or a day, and months."""
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type is text."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+"""Pattern of dates and times that begin with a year or a day, and of months (2026-11)."""
 
 
 def is_unicode(array: pa.Array) -> bool:

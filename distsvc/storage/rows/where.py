@@ -27,8 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError, JobFileError, shown
-from distsvc.inputs.given import type_words
-from distsvc.storage.rows.numeric_text import is_text
+from distsvc.inputs.given import is_text, type_words
 
 Literal = bool | int | Decimal | str
 
@@ -225,7 +224,7 @@ def _same_type(values: pa.Array, literal: Literal) -> tuple[pa.Array, pa.Scalar]
                 with suppress(pa.ArrowInvalid):  # without a time zone, the text is in UTC
                     return values, pa.scalar(literal).cast(pa.timestamp(kind.unit)).cast(kind)
             return values, pa.scalar(literal).cast(kind)
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if is_text(kind):
             return values, pa.scalar(literal, kind)
     elif pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return values, pa.scalar(float(literal), kind)
@@ -247,7 +246,7 @@ def _decimals(values: pa.Array, number: Decimal) -> tuple[pa.Array, pa.Scalar]:
     digits, scale = (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (20, 0)
     places = max(scale, -int(number.as_tuple().exponent), 0)
     whole = max(digits - scale, number.adjusted() + 1, 1)
-    if places + whole > 76:  # the digits of Arrow's decimals
+    if places + whole > 76:  # more digits than Arrow's decimals have
         return values.cast(pa.float64(), safe=False), pa.scalar(float(number))
     both = pa.decimal256(places + whole, places)
     if not pa.types.is_decimal(kind):

@@ -57,7 +57,6 @@ class Files:
         ]
 
     def named(self, suffixes: Sequence[str]) -> "Files":
-        """Return the files with one of the suffixes, in any case."""
         return self.only([n for n in self.infos if self.folder.join(n).is_named(suffixes)])
 
     def only(self, names: Collection[str]) -> "Files":
@@ -250,7 +249,7 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
     inner = {tuple(each[:k]) for each in listed for k, part in enumerate(each) if part in logs}
     is_http = folder.path.startswith("http")  # some servers return a page for every name
     if not is_http:
-        is_glob = base_of(location.path) != location.path  # else a folder's files are all known
+        is_glob = base_of(location.path) != location.path  # `names` has all files of a folder
         inner |= {(), *(tuple(each[:-1]) for each in listed if is_glob)}
     for parts in sorted(inner):
         _refuse_above(location, folder.at("/".join([folder.path, *parts])), 1 if is_http else 8)

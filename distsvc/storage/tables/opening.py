@@ -14,7 +14,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from distsvc.errors import DataError, EmptyInputError, InputNotFoundError, JobFileError
-from distsvc.inputs.given import is_numeric
+from distsvc.inputs.given import is_numeric, is_text
 from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location, check_versions, version_of
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
@@ -22,7 +22,6 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.rows import columns, features
 from distsvc.storage.rows.blocks import MAX_TABLE_ROWS, Block, Span, Table
 from distsvc.storage.rows.id_detection import CODE_REASONS, ROW_NUMBER
-from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.usable import no_values_error
 from distsvc.storage.rows.where import parse_where, where_columns
 from distsvc.storage.tables import values
@@ -66,7 +65,7 @@ def open_table(
     as_text = (f.column for f in known if isinstance(f, features.Category | features.TextNumber))
     categories = {*encode, *as_text}
     wanted = {name for name, of in kinds.items() if of.kind != IGNORE}
-    ignored = dict.fromkeys(config.exclude, "input.exclude")  # with the key that names them
+    ignored = dict.fromkeys(config.exclude, "input.exclude")  # by the key that excludes each
     ignored |= {n: f"columns.{n} = 'ignore'" for n, of in kinds.items() if of.kind == IGNORE}
     readable = config.model_copy(update={"exclude": tuple(ignored)})
     scan = source.scan(found, readable, store_of(staging), categories)
@@ -110,8 +109,8 @@ def open_table(
     numbers = {feature.column for feature in known if isinstance(feature, features.Numeric)}
     texts, why = values.texts_of_numbers(table, _text_columns(scan, given, apart), numbers)
     columns.check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
-    flags = [n for n, of in kinds.items() if of.kind == BINARY and is_text(scan.types[n])]
-    flags = [name for name in flags if name not in texts]
+    binary = [name for name, of in kinds.items() if of.kind == BINARY and name not in texts]
+    flags = [name for name in binary if is_text(scan.types[name])]
     encode = dict.fromkeys(flags, encoding) | encode
     categories |= set(flags)
     if mixed:
@@ -133,7 +132,8 @@ def open_table(
     table = replace(table, others=pa.schema(list(types.items())))
     blank = [name for name, reason in why.items() if reason == values.NO_VALUES]
     empty = values.columns_without_values(table, [*chosen, *blank] * source.states_width)
-    if preprocess is not None and preprocess.missing in ("drop", "error"):  # rows or values decide
+    # "drop" and "error" act on each row, so only columns without a type count here.
+    if preprocess is not None and preprocess.missing in ("drop", "error"):
         empty = [name for name in empty if name in blank or pa.types.is_null(scan.types[name])]
     needed = {*kept, *wanted, *encoded, *logs, *(f.column for f in known), *(config.columns or ())}
     faulty = [name for name in empty if name in needed or set(chosen) <= set(empty)]
@@ -206,7 +206,8 @@ def _features(
         elif is_text(kind):
             found.append(features.TextNumber(column=name))
         else:
-            found.append(features.Time.of(name, kind))
+            is_date = pa.types.is_date(kind)
+            found.append(features.Time(column=name, unit="days" if is_date else "seconds"))
     columns.check_names(table.shown, found)
     return tuple(found)
 

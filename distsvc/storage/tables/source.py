@@ -18,7 +18,7 @@ class Source(Protocol):
     name: ClassVar[str]  # name in plans and reports
     title: ClassVar[str]  # name in messages
     suffixes: ClassVar[tuple[str, ...]]  # suffixes of files or stores, in lower case
-    states_width: ClassVar[bool] = True  # whether files list their columns; else others are zero
+    states_width: ClassVar[bool] = True  # if not, a column that no row has is zero
     joins: ClassVar[bool] = True  # whether files of several paths can be one table
 
     def is_store(self, location: Location) -> bool:

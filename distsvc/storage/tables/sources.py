@@ -105,7 +105,7 @@ _OTHER_SUFFIXES = (
     ".pickle", ".joblib", ".sqlite", ".sqlite3", ".db", ".duckdb", ".txt", ".dat", ".data", ".log",
     ".html", ".xml", ".pdf", ".md",
 )  # fmt: skip
-"""Suffixes of other files that are not Parquet."""
+"""Suffixes of other unsupported formats."""
 
 
 def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) -> None:

@@ -156,9 +156,9 @@ def _parse(place: Location) -> tuple[sparse.csr_matrix, np.ndarray]:
     try:
         with place.naming_errors(), _open(place) as stream:
             X, labels = load_svmlight_file(stream, zero_based=True)
-    except (EOFError, zlib.error) as error:  # of an archive
+    except (EOFError, zlib.error) as error:  # a damaged archive
         raise DataError(f"can't read {place.shown}: {error}") from error
-    except (DataError, OverflowError) as error:  # of an index of more than 64 bits
+    except (DataError, OverflowError) as error:  # Overflow: an index above 64 bits
         fault = _first_fault(place) or str(error)
         raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
     if X.shape[1] > MAX_WIDTH + 1:

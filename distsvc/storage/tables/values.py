@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
-from distsvc.inputs.given import has_values, is_numeric
+from distsvc.inputs.given import has_values, is_numeric, is_text
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, MOST_LEVELS, frequent, texts_of
 from distsvc.inputs.rows import is_narrow
 from distsvc.storage.rows import numeric_text
@@ -119,7 +119,7 @@ def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
         pairs = zip(placed(table.features), table.types, strict=True)
         (feature, places), kind = next(pair for pair in pairs if k < pair[0][1].stop)
         if not isinstance(feature, Numeric | Vector) or not ("int64" in kind or "decimal" in kind):
-            continue  # float64 has the stored values
+            continue  # float64 is exact
         place = int(k) - places.start if feature.whole else None
         if least[k] < most[k] or _varies(table, feature.column, place):
             name, near = table.columns[k], int(np.nextafter(least[k], 0.0))
@@ -234,7 +234,7 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
         elif numeric_text.are_dates(words):
             reasons[name] = DATES
         elif is_named_like_code(name) and all(map(str.isdecimal, words)):
-            reasons[name] = CODE  # as in CSV, which has numbers there
+            reasons[name] = CODE  # the reason for numbers, as in CSV
         else:
             reasons[name] = MANY_VALUES if len(words) > MOST_LEVELS else PLAIN_TEXT
     return [name for name in few if name not in out], reasons
@@ -263,7 +263,7 @@ def _value_counts(table: Table, names: Sequence[str]) -> dict[str, Counter[str]]
     """Return the counts of values in the sample, without columns of text that are not UTF-8."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
     for name, values in _sample(table, counts):
-        if numeric_text.is_text(values.type) and not numeric_text.is_unicode(values):
+        if is_text(values.type) and not numeric_text.is_unicode(values):
             del counts[name]
             continue
         found = pc.value_counts(values.drop_null())

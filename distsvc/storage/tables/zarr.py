@@ -48,7 +48,7 @@ _BLOSC = struct.Struct("<4B3I")
 """The header of Blosc; its last number is the packed size in bytes."""
 
 _Arrays = dict[str, Any]
-"""Arrays, or the errors of those that can't be read, by name."""
+"""Arrays by name; an array that can't be read is replaced by its error."""
 
 
 def _check_whole(place: Location, name: str, array: "Array", start: int, stop: int) -> None:
@@ -84,9 +84,9 @@ def _stored(array: "Array") -> tuple[int, object]:
 class Zarr(Source):
     """An array or a group, with a name like Zarr's or with its metadata.
 
-    The attribute ``columns`` of a group lists its columns; without it, they are all arrays, by
-    name. Arrays that ``columns`` omits are features only if the job names them. An array (n, m) in
-    a group is a column of vectors. The storage unit is the largest shard, or chunk.
+    The attribute ``columns`` of a group lists its columns; without it, all arrays are columns,
+    sorted by name. Arrays that ``columns`` omits are features only if the job names them. An array
+    (n, m) in a group is a column of vectors. The storage unit is the largest shard, or chunk.
     """
 
     name = "zarr"

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from distsvc.errors import DataError, EmptyInputError
+from distsvc.inputs.given import is_text
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.inputs.rows import is_narrow
 from distsvc.job.config import InputConfig
@@ -38,7 +39,6 @@ from distsvc.storage.rows.numeric_text import (
     NO_NUMBER,
     TextStats,
     are_thousands,
-    is_text,
     matches,
     unicode_error,
 )
@@ -65,14 +65,8 @@ class Csv(Parquet):
     """CSV with a header, packed by gzip or not.
 
     Only columns that a job may use are converted. Types come from the first 16 MiB of each file.
-
-    * Whole numbers become float64, because a fraction may follow, except in the id, the label and
-      columns of ``where``. An empty feature that the job names also becomes float64.
-    * Text of mostly numbers, also in another spelling such as 0,5, is an error. So is a word in a
-      column of numbers.
-    * Ids that a number would not reproduce stay text. So do categories of whole numbers or
-      booleans: 007 and 7 differ.
-    * An empty text, quoted or not, is missing. NA is missing in numbers only.
+    Whole numbers become float64, because a fraction may follow, except in the id, the label and
+    columns of ``where``. docs/design/009-features.md describes ids and categories.
     """
 
     name = "csv"

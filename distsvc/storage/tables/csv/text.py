@@ -29,7 +29,7 @@ HEAD_BYTES = 1 << 16
 """Number of bytes at the beginning of a file that decide its packing and separator."""
 
 MAX_CSV_VALUE_BYTES = 16 << 20
-"""Maximum size of a value, and of the part of a file that is parsed at a time."""
+"""Maximum size in bytes of a value, and of the part of a file that is parsed at a time."""
 
 _SHOWN = 40
 """Maximum number of characters of a value or a line in a message."""

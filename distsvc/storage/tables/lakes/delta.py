@@ -74,7 +74,7 @@ def _reading(location: Location, part: str) -> Iterator[None]:
     except DistsvcError:
         raise
     except BaseException as error:
-        is_panic = type(error).__name__ == "PanicException"  # of Rust, which is no `Exception`
+        is_panic = type(error).__name__ == "PanicException"  # of Rust; it is no `Exception`
         if not (is_panic or isinstance(error, Exception)):
             raise
         why = ValueError(f"deltalake panics: {error}") if is_panic else error

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, EmptyInputError, JobFileError
-from distsvc.inputs.given import is_numeric, type_words
+from distsvc.inputs.given import is_numeric, is_text, type_words
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location, Versions
@@ -29,7 +29,6 @@ from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table
 from distsvc.storage.rows.columns import Scan, plain_type
 from distsvc.storage.rows.features import is_vector
-from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables import parquet
 from distsvc.storage.tables.files import Files, Infos
@@ -51,7 +50,7 @@ FIELD_ID = b"PARQUET:field_id"
 class DataFile:
     """A data file of a table."""
 
-    url: str  # URL or path
+    url: str  # or a path
     size: int | None  # in bytes
     # Values of the partition columns, and of all columns that the file may lack, as text.
     keys: dict[str, str | None] = field(default_factory=dict)
