@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, InputNotFoundError
-from distsvc.inputs.given import is_text
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
 from distsvc.models.nights.drift import ColumnCounts, stability_index, unit_factors
@@ -47,6 +46,7 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import NEW, NOT_CHOSEN, truncated
 from distsvc.storage.rows.features import units_of
 from distsvc.storage.rows.id_detection import is_named_like_code
+from distsvc.storage.rows.numeric_text import is_text
 
 MIN_FREE_BINS = 10
 """Minimum number of filled bins, beyond one in each column, to state that tables are equal."""

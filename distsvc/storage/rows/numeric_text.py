@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from distsvc.errors import DataError
+from distsvc.inputs.given import is_text as is_text
 
 NO_NUMBER = pa.array(csv.ConvertOptions().null_values)
 """Texts for a missing number: the empty text, and words such as NA."""
