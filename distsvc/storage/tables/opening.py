@@ -46,7 +46,8 @@ def open_table(
     Without ``input.columns``, a sample of rows is read to exclude row numbers, ids, dates and
     codes, and to find text that holds only numbers. Columns that the previous run used (`kept`), or
     that ``preprocess`` names, are features even if they are partition keys, a pandas index or
-    codes. If `mixed`, categories become codes, and text of few levels is a feature.
+    codes. They come first, in the order of `kept`, because the previous model has columns in this
+    order. If `mixed`, categories become codes, and text of few levels is a feature.
 
     `DataError` if the table or a column can't be used, or does not fit the model; `JobFileError`
     if a key of the job does not fit the table, its format or its paths.
@@ -126,6 +127,8 @@ def open_table(
         why = not_few | why | precise
         why = {name: one for name, one in why.items() if name not in levels}
     chosen = columns.choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
+    order = {name: place for place, name in enumerate(kept)}
+    chosen = tuple(sorted(chosen, key=lambda name: order.get(name, len(order))))
     types = {name: scan.types[name] for name in columns.other_columns(config)}
     if condition is not None:  # check it against the types
         condition.mask({name: pa.array([], types[name]) for name in condition.columns})

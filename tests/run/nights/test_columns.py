@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.jobs.shop import FIRST, SECOND, invoked, rows
+from tests.published_files import published_file
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -65,3 +66,16 @@ def test_a_newly_encoded_column_becomes_a_feature(shop):
     assert not [text for text in report.warnings if "ignored" in text]
     x0, x1, encoded = shop.said(SECOND, "model.json")["features"]
     assert (x0, x1, encoded["column"]) == ("x0", "x1", "kind")
+
+
+def test_the_order_of_columns_changes_nothing(shop):
+    (X, _), found = rows(300, 200, 100), []
+    more = np.random.default_rng(0).poisson(2.0, (2, 600)).astype(float)
+    shop.table(FIRST, X, visits=more[0])
+    shop.run(FIRST, model={"algorithm": "auto"})
+    columns = {"x0": X[:, 0], "x1": X[:, 1], "visits": more[1]}
+    for names in (list(columns), list(columns)[::-1]):
+        shop.table(SECOND, X[:, :0], **{name: columns[name] for name in names})
+        shop.run(SECOND, overwrite=True, model={"algorithm": "auto"})
+        found.append(published_file(shop.out(SECOND), "arrays.npz").read_bytes())
+    assert found[0] == found[1]
