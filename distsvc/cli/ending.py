@@ -6,8 +6,6 @@ C code can also replace it by another error, so after a signal every error ends 
 second signal, or `GRACE_SECONDS`, ends the process from a thread: the main one may be in a kernel.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -3,8 +3,6 @@
 The job's configuration is imported when it is needed: ``--help`` answers at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 

@@ -10,7 +10,8 @@ LONGEST_WORD, LONGEST_TEXT = 300, 2000
 def one_line(text: str) -> str:
     r"""Return a text as one printable line, shortened; unprintable characters become escapes.
 
-    These are line ends (``\n``), terminal escapes, marks of writing direction and lone surrogates.
+    Line ends (``\n``), terminal escapes, marks of writing direction and lone surrogates can't be
+    printed.
     """
     if len(text) > LONGEST_WORD:
         text = re.sub(
@@ -21,7 +22,7 @@ def one_line(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a value for a message, shortened; its type if Python can't print it."""
+    """Return the shortened `repr` of a value; its type if Python can't print the value."""
     try:
         return _shortened(repr(value), LONGEST_WORD)
     except (ValueError, RecursionError):  # too many digits or brackets
@@ -37,14 +38,20 @@ def times_in_words(factor: float) -> str:
     return f"about 1/{rounded:,.10g} of" if inverse else f"about {rounded:,.10g} times"
 
 
+def things(number: int, name: str) -> str:
+    """Format a number with its noun: "1 row", "2,000 rows"."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 def _shortened(text: str, most: int) -> str:
-    """Return a text of at most `most` characters; a longer text loses its middle."""
     half = most // 2 - 1
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
 class DistsvcError(Exception):
     """Base of all errors that the command line reports in one line instead of a traceback.
+
+    The arguments are joined to a message.
 
     Attributes
     ----------
@@ -57,7 +64,7 @@ class DistsvcError(Exception):
 
     def __str__(self) -> str:
         """Return the message as one line, whatever it quotes."""
-        return one_line(super().__str__())
+        return one_line("".join(map(str, self.args)))
 
 
 class DataError(DistsvcError):
@@ -67,11 +74,11 @@ class DataError(DistsvcError):
 
 
 class EmptyInputError(DataError):
-    """The input has no rows, or none that can be used."""
+    """The input has no usable rows."""
 
 
 class UnusableRowsError(DataError, ValueError):
-    """Rows that an estimator can't use: no numbers, not finite, or too large for its arithmetic."""
+    """Rows that an estimator can't use: not numbers, not finite, or too large for its kernels."""
 
 
 class InputNotFoundError(DistsvcError):

@@ -1,7 +1,5 @@
 """Packages that come with an extra of distsvc."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType

@@ -3,8 +3,6 @@
 Exceptions of other packages are recognised by name and attributes, without importing the packages.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Iterator

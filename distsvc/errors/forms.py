@@ -1,7 +1,5 @@
 """Strict pydantic models of JSON in files, and their errors in words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container
 from typing import TypeVar

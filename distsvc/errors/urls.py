@@ -4,8 +4,6 @@ URLs are written to plans, manifests, pages, logs and messages, and sent to work
 password or a query (perhaps a signature) is therefore refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +32,7 @@ _SETTINGS = {
 
 
 class LakeUrl(NamedTuple):
-    """Parts of the URL of a Delta or Iceberg table; any other path or URL is only a `path`."""
+    """Parts of the URL of a Delta or Iceberg table. Any other path or URL has only a `path`."""
 
     kind: str  # "delta", "iceberg" or empty
     path: str
@@ -55,10 +53,7 @@ def lake_url(url: str) -> LakeUrl:
 
 
 def checked_url(url: str) -> str:
-    """Return a path or URL if it carries no user, password or query.
-
-    Otherwise `JobFileError` shows none of them and names the setting to use instead.
-    """
+    """Return a path or URL; `JobFileError`, without the secret, if it has a user or a query."""
     path = lake_url(url).path
     if bare_url(path) != path:
         protocol = re.findall(r"([\w+.-]+)://", path)[-1]  # of the last link of a chained URL
@@ -84,8 +79,19 @@ def bare_text(text: str) -> str:
     return _IN_TEXT.sub(lambda found: bare_url(found[0]), text) if "://" in text else text
 
 
+IN_MEMORY = "frame"
+"""Part of the names of temporary folders for tables in memory."""
+
+
+def is_in_memory(path: str) -> bool:
+    """Return True for the temporary file of a table in memory."""
+    return Path(path).parent.name.startswith(f"distsvc-{IN_MEMORY}-")
+
+
 def shown_urls(urls: Sequence[str]) -> str:
     """Return the first path or URL, and the number of others, for a message."""
+    if is_in_memory(urls[0]):
+        return "the table"
     return urls[0] + (f" and {len(urls) - 1} more" if len(urls) > 1 else "")
 
 
@@ -97,6 +103,6 @@ def local_file(name: str, path: str) -> Path:
 
 
 def shown_address(address: str) -> str:
-    """Return a path below the working directory relative to it, and any other address as it is."""
+    """Return an address; a path in the working directory becomes relative to that directory."""
     path = Path(address)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else address

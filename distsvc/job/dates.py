@@ -1,7 +1,5 @@
 """Dates in the texts of a job file: ``{run_date}``, days around it, formats and ranges."""
 
-from __future__ import annotations
-
 import datetime
 import re
 

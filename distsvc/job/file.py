@@ -1,7 +1,5 @@
 """Reading of job files: overrides, dates, known keys, and errors that name the wrong key."""
 
-from __future__ import annotations
-
 import datetime
 import difflib
 import re

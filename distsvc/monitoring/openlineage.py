@@ -4,8 +4,6 @@ OpenLineage's environment variables choose the transport. A thread sends the eve
 transport may hang.
 """
 
-from __future__ import annotations
-
 import datetime
 import logging
 import os

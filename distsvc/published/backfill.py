@@ -1,7 +1,5 @@
 """Run a job for every day of a range, the oldest first."""
 
-from __future__ import annotations
-
 import datetime
 import shlex
 from collections.abc import Callable, Iterator, Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError
+from distsvc.errors.settings import Setting
+from distsvc.errors.urls import IN_MEMORY, is_in_memory
 from distsvc.monitoring.announce import Announcer
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
@@ -126,11 +127,11 @@ def run(
         if hasattr(job, "__arrow_c_stream__"):
             from distsvc.storage.places.process import new_scratch
 
-            folder = new_scratch(FRAME)
+            folder = new_scratch(IN_MEMORY)
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             table, job, overrides = _spooled(job, folder, overrides or {})
             overwrite = overwrite or _is_of_frame(str(overrides["output.path"]))
-            stack.enter_context(_in_words_of_python(job))
+        stack.enter_context(_in_words_of_python())
         published, _ = run_and_announce(
             job,
             run_date,
@@ -150,13 +151,12 @@ def run(
 
 
 @contextmanager
-def _in_words_of_python(file: str) -> Iterator[None]:
-    """Name the table in memory in errors, not its `file`; and keys of overrides, not options."""
+def _in_words_of_python() -> Iterator[None]:
+    """Recommend settings in errors as `overrides`, not as options."""
     try:
         yield
     except DistsvcError as error:
-        said = str(error).replace(file, "the table")
-        error.args = (re.sub(r"--set ([\w.]+)=([\w-]+)", r'overrides={"\1": "\2"}', said),)
+        error.args = tuple(one.in_python if isinstance(one, Setting) else one for one in error.args)
         raise
 
 
@@ -192,18 +192,13 @@ def _spooled(
     return table, str(file), keys | dict(overrides)
 
 
-FRAME = "frame"
-"""Part of the names of temporary folders for tables in memory."""
-
-
 def _is_of_frame(path: str) -> bool:
     """Return True if the published run of an output clustered a table in memory."""
     from distsvc.storage.publishing.publication import Output
 
     found = Output(path).manifest()
     given = found.job.get("input") if found else None
-    source = str(given.get("path")) if isinstance(given, dict) else ""
-    return Path(source).parent.name.startswith(f"distsvc-{FRAME}-")
+    return isinstance(given, dict) and is_in_memory(str(given.get("path")))
 
 
 def run_and_announce(

@@ -1,7 +1,5 @@
 """The demo: jobs on the papers' plane data sets and on two real tables."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """All published nights of a job as one table, for SQL and data frames."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The nights below a folder of outputs, as a table and as one HTML file."""
 
-from __future__ import annotations
-
 import datetime
 import os
 from collections.abc import Callable, Sequence

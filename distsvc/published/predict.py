@@ -1,7 +1,5 @@
 """Label another table with a published model."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace

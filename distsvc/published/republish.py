@@ -1,7 +1,5 @@
 """Publish a candidate or a replaced run, or withdraw the published one."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A published run in Python: its labels, model and report."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A published model in Python, which labels raw rows as its job did."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The state of an output: runs that are published, held back, running or interrupted there."""
 
-from __future__ import annotations
-
 from typing import TypedDict
 
 from distsvc.errors import InputNotFoundError

@@ -1,7 +1,5 @@
 """Formats of numbers, times, untrusted text and long tables, as filters of the templates."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import math

@@ -1,7 +1,5 @@
 """The report's page: one self-contained HTML file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 

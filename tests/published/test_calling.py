@@ -506,6 +506,6 @@ def test_a_frame_that_arrow_can_not_read_is_refused():
 
 
 def test_an_error_of_a_frame_names_no_file_and_no_option():
-    words = 'the table: column \'a\' has .*; add overrides={"preprocess.missing": "median"}, or'
+    words = 'the table: column \'a\' has .*; add overrides={"preprocess.missing": "median"}, or "'
     with pytest.raises(DataError, match=f"^{words}"):
         distsvc.run(pd.DataFrame({"a": [1.0, None] * 60}), overrides={"model.algorithm": "kmeans"})

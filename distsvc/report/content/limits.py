@@ -1,7 +1,5 @@
 """Maximum numbers of items that a report and its page show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The parts of ``report.json`` that only some models have."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """A night of a job: its numbers, and its comparison with the previous run in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import BaseModel

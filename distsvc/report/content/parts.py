@@ -5,8 +5,6 @@ A file is compared with the manifest's checksum before it is parsed. So only the
 checked here, not the lengths of lists or the shapes of trees.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar

@@ -1,7 +1,5 @@
 """The whole of ``report.json``, as a frozen model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 

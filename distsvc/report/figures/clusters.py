@@ -1,7 +1,5 @@
 """The figures of every run, drawn from parts of the report as SVG strings."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The same input gives the same bytes. Text stays text, escaped and without mathem
 page's font applies and a reader can search it.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import io

@@ -3,8 +3,6 @@
 Without it the names exist, but nothing is drawn (`distsvc.report.figures.drawing.drawn`).
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from distsvc.errors.extras import is_installed

@@ -1,7 +1,5 @@
 """The figures of the nights of a job: measures by date, and the clusters as a river of ids."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable, Sequence
 from itertools import groupby

@@ -3,8 +3,6 @@
 Lengths are inches, and y points down.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

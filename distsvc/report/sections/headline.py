@@ -1,7 +1,5 @@
 """The answer of a run in words, and how far to trust it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from distsvc.report.content.night import words_of_night

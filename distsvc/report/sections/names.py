@@ -1,7 +1,5 @@
 """Names of clusters by the columns that set them apart, as "high bytes, low duration"."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from distsvc import __version__
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import check_extra, is_installed
+from distsvc.errors.urls import is_in_memory
 from distsvc.job.config import Job
 from distsvc.job.file import job_text
 from distsvc.metrics import clustering_report, indices_from_contingency
@@ -400,8 +401,8 @@ def _sql(folders: Sequence[str], label: int, id: str | None, layout: str, job: J
     labels = f"read_parquet({names if len(folders) == 1 else f'[{names}]'})"
     where = f"WHERE l.label = {label} -- or: l.outlier\nORDER BY l.score"
     path = job.input.model_dump(mode="json")["path"]
-    if Path(job.input.paths[0]).parent.name.startswith("distsvc-frame-"):
-        id = None  # the path is a temporary copy of a table in memory
+    if is_in_memory(job.input.paths[0]):
+        id = None
     if id is None or layout not in READERS or not isinstance(path, str) or "***" in path:
         return f"SELECT l.* FROM {labels} l\n{where}"
     function, files = READERS[layout]

@@ -19,7 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import check_extra
 from distsvc.errors.faults import classify_error
-from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url
+from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url, shown_urls
 from distsvc.storage.places.remote import connection, is_s3, leave_retries_to_botocore
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Location:
         if lake.kind == "iceberg" and not lake.path.endswith(ICEBERG_METADATA):
             return cls(None, lake.path, url, lake)  # a name in a catalog
         if "://" not in lake.path:
-            return cls(LocalFileSystem(), LocalFileSystem._strip_protocol(lake.path), url, lake)
+            path = LocalFileSystem._strip_protocol(lake.path)
+            return cls(LocalFileSystem(), path, shown_urls([url]), lake)
         if is_s3(lake.path):
             check_extra("s3fs", "s3", f"input.path: {url}")
         try:
@@ -78,7 +79,7 @@ class Location:
         return self.lake.around(self.path) if self.lake.kind else self.path
 
     def at(self, path: str) -> "Location":
-        return Location(self.fs, path, path)
+        return Location(self.fs, path, shown_urls([path]))
 
     def join(self, name: str) -> "Location":
         return self.at(f"{self.path}/{name}")
