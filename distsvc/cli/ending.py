@@ -1,9 +1,10 @@
 """The end of a command: an error as one line and an exit code, a signal within seconds.
 
 The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in the main thread, so that `finally` blocks
-run. The exception can be swallowed, in finalisers or callbacks of C code; it is then raised again.
-C code can also replace it by another error, so after a signal every error ends the command. A
-second signal, or `GRACE_SECONDS`, ends the process from a thread: the main one may be in a kernel.
+run. Finalisers and callbacks of C code can swallow the exception; it is then raised again. C code
+can also replace it by another error, so after a signal every error ends the command. A second
+signal, or `GRACE_SECONDS`, ends the process from another thread, since the main thread may be in a
+kernel.
 """
 
 import os
@@ -26,11 +27,11 @@ CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: 
 GRACE_SECONDS = 8.0
 
 _received: list[int] = []
-"""The signal that ends the command; empty before."""
+"""The signal that ends the command; empty until it is received."""
 
 
 class Stopped(SystemExit):
-    """A signal was received. If swallowed, this exception is raised again."""
+    """A signal was received; if this exception is swallowed, it is raised again."""
 
     def __init__(self, number: int):
         super().__init__(CODES[signal.Signals(number)])
@@ -42,8 +43,8 @@ class Stopped(SystemExit):
 def stoppable(command: Callable[[], object]) -> None:
     """Call `command` in the main thread; the first signal of `CODES` ends it and the process.
 
-    Signals that were ignored before, as under ``nohup``, stay ignored. The final message has the
-    exception's notes (`BaseException.add_note`) on how much work is kept.
+    Signals that were ignored before, as under ``nohup``, stay ignored. The notes of the exception
+    (`BaseException.add_note`) say how much work is kept; the last message contains them.
     """
     kept = ""
     try:

@@ -3,8 +3,6 @@
 Slow imports are inside the commands, so that ``--help`` answers at once.
 """
 
-from __future__ import annotations
-
 import datetime
 import errno
 import json
@@ -32,11 +30,12 @@ from distsvc.cli.options import (
     display_of,
     display_options,
     hint_of_option,
+    option_words,
     short_keys,
     split_options,
     taken,
 )
-from distsvc.errors import one_line
+from distsvc.errors import one_line, things
 from distsvc.errors.urls import bare_text, shown_address
 from distsvc.job.dates import MOST_DAYS
 from distsvc.published.calling import run_and_announce
@@ -52,7 +51,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 
 
 class Commands(click.Group):
-    """The group of all commands. Its errors show neither secrets nor escapes."""
+    """The group of all commands; its errors show neither secrets nor unprintable characters."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call a command."""
@@ -77,7 +76,7 @@ def main() -> None:
 
 
 @contextmanager
-def shown_progress(display: Display) -> Iterator[Progress]:
+def shown_progress(display: Display) -> Iterator["Progress"]:
     """Show progress during a command."""
     from distsvc.run.work.progress import Progress
 
@@ -210,8 +209,7 @@ def predict(
             start=taken(Start, options),
             progress=progress,
         )
-    rows = f"{manifest.rows:,} row{'' if manifest.rows == 1 else 's'}"
-    done = f"{rows} labelled in {output_path}/labels"
+    done = f"{things(manifest.rows, 'row')} labelled in {output_path}/labels"
     say(done, as_json=as_json and manifest.dumped())
     if display.quiet:  # otherwise they were displayed as they came
         say(*(f"warning: {note}" for note in progress.notes), err=True)
@@ -329,27 +327,28 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     them, so a second rollback undoes the first. With --withdraw nothing is published at OUT any
     more, and the next night continues from the night before it.
     """
-    later: list[LaterNight] = []
     with failing_cleanly():
         from distsvc.published import republish
 
-        if withdraw:
-            manifest, later = republish.withdraw(output_path)
-        else:
-            manifest, later = republish.roll_back(output_path)
+        change = republish.withdraw if withdraw else republish.roll_back
+        manifest, later = change(output_path)
     run = f"run {manifest.run_id} of {manifest.run_date}"
-    lines = [f"{run} is published again: {manifest.rows:,} rows"]
-    lines += [f"{output_path.rstrip('/')}/report.html"]
     if withdraw:
-        lines = [f"{run} is withdrawn: nothing is published"]
-    before = "it" if withdraw else "the run that was published until now"
-    lines += _lines_on_nights(f"continue {before}", later)
-    if withdraw:
-        lines += [f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}"]
+        lines = [
+            f"{run} is withdrawn: nothing is published",
+            *_lines_on_nights("continue it", later),
+            f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}",
+        ]
+    else:
+        lines = [
+            f"{run} is published again: {manifest.rows:,} rows",
+            f"{output_path.rstrip('/')}/report.html",
+            *_lines_on_nights("continue the run that was published until now", later),
+        ]
     say(*lines, as_json=as_json and manifest.dumped())
 
 
-def _lines_on_nights(what: str, nights: Sequence[LaterNight]) -> list[str]:
+def _lines_on_nights(what: str, nights: "Sequence[LaterNight]") -> list[str]:
     """Return a warning about later nights, and the command that repeats them."""
     if not nights:
         return []
@@ -401,8 +400,8 @@ def export(folder: str, table: str, as_json: bool) -> None:
 
         done = exports.export(folder, table)
     say(
-        f"{done.nights:,} night{'s' * (done.nights != 1)}, {done.rows:,} rows: {done.table}",
-        as_json=as_json and {"nights": done.nights, "rows": done.rows, "table": done.table},
+        f"{things(done.nights, 'night')}, {done.rows:,} rows: {done.table}",
+        as_json=as_json and done._asdict(),
     )
 
 
@@ -429,7 +428,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
         if keep is None or is_output(output_path):
             files = collect(output_path, dry_run)
             found, lines = {"removed": files}, [f"{gone}: {one}" for one in files if dry_run]
-            lines.append(f"{len(files)} file{'s' * (len(files) != 1)} {gone}")
+            lines.append(f"{things(len(files), 'file')} {gone}")
         else:
             runs = found = retain(output_path, keep, dry_run)
             lines = [f"{gone}: {_run_words(one)}" for one in runs["removed"]]
@@ -457,7 +456,7 @@ def backfill(
     job_file: str,
     first: datetime.datetime,
     last: datetime.datetime,
-    reprocess: Reprocess,
+    reprocess: "Reprocess",
     settings: tuple[str, ...],
     metrics_file: str | None,
     as_json: bool,
@@ -470,26 +469,22 @@ def backfill(
     if n_days > MOST_DAYS:
         raise click.UsageError(f"--from and --to span {n_days} days, expected at most {MOST_DAYS}")
     display, at, start = display_of(options), taken(ClusterAddress, options), taken(Start, options)
-    shared = [f"--set={one}" for one in settings]
-    shared += [f"--scheduler={at.scheduler}"] if at.scheduler else []
-    shared += [f"--scheduler-file={at.scheduler_file}"] if at.scheduler_file else []
-    shared += ["--require-tls"] if at.require_tls else []
+    shared = [*(f"--set={one}" for one in settings), *option_words(**vars(at))]
+    until, again_if = last.date().isoformat(), reprocess != "none"
 
-    def command(*words: str) -> str:
+    def run_command(day: str, **more: object) -> str:
+        words = ["run", job_file, "--run-date", day, *option_words(**more)]
         return shlex.join(["distsvc", *words, *shared])
 
-    until = last.date().isoformat()
-
-    def start_over(day: str) -> str:
-        replacing = [] if reprocess == "none" else ["--overwrite"]
-        return command("run", job_file, "--run-date", day, "--fresh", *replacing)
-
     def again(day: str, skip_missing: bool = start.skip_missing) -> str:
-        kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
-        kept += ["--skip-missing"] if skip_missing else []
-        kept += ["--skip-empty"] if start.skip_empty else []
-        kept += [f"--metrics-file={metrics_file}"] if metrics_file else []
-        return command("backfill", job_file, "--from", day, "--to", until, *kept)
+        options = option_words(
+            reprocess=again_if and reprocess,
+            skip_missing=skip_missing,
+            skip_empty=start.skip_empty,
+            metrics_file=metrics_file,
+        )
+        words = ["backfill", job_file, "--from", day, "--to", until, *options]
+        return shlex.join(["distsvc", *words, *shared])
 
     days: list[BackfilledDay] = []
     with failing_cleanly(display):
@@ -503,7 +498,7 @@ def backfill(
             reprocess,
             at,
             start,
-            commands=lambda day: command("run", job_file, "--run-date", day),
+            commands=run_command,
             metrics_file=metrics_file,
             display=display,
         )
@@ -512,7 +507,7 @@ def backfill(
             if not as_json:
                 say(day.line(), *(f"  warning: {warning}" for warning in day.warnings))
         code = days[-1].exit_code
-        go_on = [start_over(days[-1].day)] if days[-1].fresh else []
+        go_on = [run_command(days[-1].day, fresh=True, overwrite=again_if)] * days[-1].fresh
         go_on += [again(days[-1].day)] if code else []
         publish = backfills.publish_commands(days[-1], until, again)
     if as_json:

@@ -20,7 +20,7 @@ PATH = click.Path(readable=False)
 
 
 class WordOf(click.Choice[str]):
-    """One of the words that a key of the job allows."""
+    """The type of an option whose value is one of the words that a key allows."""
 
     case_sensitive = True
 
@@ -41,7 +41,7 @@ def names(value: str | list[str]) -> list[str]:
 
 
 def complete_setting(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Return keys of the job, and after the equals sign the words that are allowed."""
+    """Return the keys of the job, or after the equals sign of a key its allowed words."""
     from distsvc.job.file import known_keys
 
     key, equals, _word = incomplete.partition("=")
@@ -51,7 +51,7 @@ def complete_setting(_: click.Context, __: click.Parameter, incomplete: str) -> 
 
 
 class WholeNumber(click.IntRange):
-    """An integer in a range, called "whole number" in error messages."""
+    """An integer in a range, called "whole number" in messages."""
 
     name = "whole number"
 
@@ -95,7 +95,6 @@ SHORT_OPTIONS: dict[str, tuple[str, Callable[..., Any] | click.ParamType, str, s
 """Key, type, placeholder and help of the options for keys, by the name of the option."""
 
 SHORT = {name: key for name, (key, *_) in SHORT_OPTIONS.items()}
-
 
 OLD_FLAGS = {"classes": ("--label",)}
 """Earlier names of options, which still work."""
@@ -159,6 +158,12 @@ def display_options(command: Command) -> Command:
     )  # fmt: skip
 
 
+def option_words(**given: object) -> list[str]:
+    """Return options for a command line; False, None and empty values are left out."""
+    named = {name.replace("_", "-"): value for name, value in given.items() if value}
+    return [f"--{name}" + ("" if value is True else f"={value}") for name, value in named.items()]
+
+
 def taken(kind: type[Options], options: dict[str, Any]) -> Options:
     """Remove the fields of `kind` from `options`, and return an object with them."""
     names = [name for name in kind.__match_args__ if name in options]
@@ -188,7 +193,7 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 def split_options(
     settings: Iterable[str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], ClusterAddress]:
-    """Return the keys that short forms override, and the cluster, from a command's options."""
+    """Remove and return the keys that short options override, and the address of the cluster."""
     given = {name: options.pop(name) for name in SHORT if name in options}
     keys = {SHORT[name]: value for name, value in given.items() if value is not None}
     from distsvc.job.file import present_name
@@ -212,10 +217,10 @@ def hint_of_option(error: click.NoSuchOption) -> str:
     if key and not takes_keys:
         return f"; it is an option of distsvc run, or {key} in a job file"
     if takes_keys:
-        from distsvc.job.file import keys_like, keys_named
+        from distsvc.job.file import keys_like
 
         short = {key: f"--{name.replace('_', '-')}" for name, key in SHORT.items() if name in names}
-        keys = keys_named(name) or ([] if likely else keys_like(name))
+        keys = keys_like(name, 1.0) or ([] if likely else keys_like(name))
         likely = [short.get(key, f"--set {key}=VALUE") for key in keys] or likely
         if not likely:
             return "; a key of the job file is given by --set SECTION.KEY=VALUE"

@@ -8,7 +8,7 @@ from distsvc.errors import MissingExtraError
 
 
 def required(package: str, extra: str, what: str) -> ModuleType:
-    """Return an imported package or module of an extra; errors as in `check_extra`."""
+    """Import and return a package or module of an extra; errors as in `check_extra`."""
     check_extra(package, extra, what)
     return import_module(package)
 

@@ -43,7 +43,7 @@ _NO_CREDENTIALS = {
     "CredentialRetrievalError", "NoCredentialsError", "PartialCredentialsError", "ProfileNotFound",
     "SSOError", "TokenRetrievalError", "DefaultCredentialsError",
 }  # fmt: skip
-_STORE_IS_AWAY = {  # of aiohttp, botocore, requests and urllib3
+_STORE_IS_AWAY = {  # errors of aiohttp, botocore, requests and urllib3
     "ClientConnectionError", "ClientPayloadError", "HTTPClientError", "ConnectionError",
     "IncompleteRead", "ProtocolError", "ResponseStreamingError", "Timeout", "TimeoutError",
     "gaierror",
@@ -99,10 +99,9 @@ def classify_error(
     reading: str | Path | None = None,
     writing: str | Path | None = None,
 ) -> DistsvcError | None:
-    """Return the error of distsvc for another exception; None for a defect of distsvc.
+    """Return distsvc's error for an exception and its causes; None for a defect of distsvc.
 
-    The causes of the exception are examined, too. `reading` or `writing` is the path or URL that
-    was accessed, if it is known.
+    `reading` or `writing` is the path or URL that was accessed, if it is known.
     """
     if isinstance(error, DistsvcError):
         return error
@@ -137,7 +136,7 @@ def classify_error(
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
-    """Return the error for an unreadable file of the run; never `DataError`, as it is no input."""
+    """Return the error for an unreadable file of the run; `DataError` is only for inputs."""
     known = classify_error(error, reading=path)
     if isinstance(known, TemporaryError | OutputPermissionError):
         return known
@@ -183,7 +182,7 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
 
 
 def _answers(error: BaseException) -> set[str]:
-    """Return the object store's code, or else the HTTP status, that an error contains."""
+    """Return the code of an object store in an error, or else the HTTP status, if any."""
     if _is_obstores(error):
         said = _CODE.search(str(error)) or _STATUS.search(str(error))
         return {said[1]} if said else set()
@@ -200,9 +199,9 @@ def _answers(error: BaseException) -> set[str]:
 
 
 def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> DistsvcError | None:
-    """Return the error of distsvc for an `OSError`; None for a defect of distsvc."""
+    """Return distsvc's error for an `OSError`; None for a defect of distsvc."""
     number, reason = error.errno, f" ({error.strerror})" if error.strerror else ""
-    short = number is None and "requested and" in str(error)  # numpy, if a file can't grow
+    short = number is None and "requested and" in str(error)  # NumPy's error if a disk is full
     if number in _NO_SPACE or (short and writing):
         return TemporaryError(f"no space left to write {name}{reason}")
     if number == errno.EROFS or isinstance(error, PermissionError) or number in _NOT_ALLOWED:
@@ -229,7 +228,6 @@ def _is_obstores(error: BaseException) -> bool:
 
 
 def _said(codes: set[str]) -> str:
-    """Return the codes of a store's answer in brackets; empty if there are none."""
     said = ", ".join(f"HTTP {code}" if code.isdigit() else code for code in sorted(codes))
     return f" ({said})" if said else ""
 

@@ -28,8 +28,8 @@ def parsed(
 ) -> Some:
     """Return the model of JSON that was read from the file `name`.
 
-    `DataError` names the file and the path of the first wrong field, without the steps in
-    `unnamed`.
+    `DataError` names the file and the first wrong field: the keys that lead to the field, without
+    those in `unnamed`, or `whole` if the content itself is wrong.
     """
     try:
         return form.model_validate(content)
@@ -42,7 +42,7 @@ def parsed(
 
 
 def worded(fault: ErrorDetails) -> str:
-    """Return the words for one of pydantic's errors: the value expected and the value found."""
+    """Return the expected and the found value in words, from an error of pydantic."""
     if fault["type"] == "value_error":
         return fault["msg"].removeprefix("Value error, ")
     expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", fault["msg"])

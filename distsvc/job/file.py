@@ -354,19 +354,12 @@ def present_name(name: str) -> str:
     return f"{section}.{RENAMED.get((section, key), key)}"
 
 
-def keys_named(name: str) -> list[str]:
-    """Return the keys with the name of an option, such as ``--n-clusters`` or ``--seed``."""
-    name = name.lstrip("-").replace("-", "_")
-    return [key for key in known_keys() if name in (key, key.partition(".")[2])]
-
-
-def keys_like(name: str) -> list[str]:
-    """Return the keys with a name similar to an option: for ``--gama``, those named `gamma`."""
-    names = [key.partition(".")[2] for key in known_keys()]
-    name = name.lstrip("-").replace("-", "_")
-    return [
-        key for one in difflib.get_close_matches(name, names, 1, 0.75) for key in keys_named(one)
-    ]
+def keys_like(option: str, least: float = 0.75) -> list[str]:
+    """Return the keys named like an option, such as ``--gama``; `least` is the similarity."""
+    option = option.lstrip("-").replace("-", "_")
+    names = [name for key in known_keys() for name in (key, key.partition(".")[2])]
+    close = difflib.get_close_matches(option, names, 1, least)
+    return [key for key in known_keys() if {key, key.partition(".")[2]} & {*close}]
 
 
 def _words(annotation: object) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Announcements of a run: metrics for Prometheus, events for OpenLineage, the job's commands.
 
-They can't fail a run: their errors are warnings on standard error. A command can delay the end of a
-run by `TIMEOUT_S`. Packages for metrics and events are imported only if they are used.
+Announcements can't fail a run: their errors become warnings on standard error. A command can delay
+the end of a run by `TIMEOUT_S`. Packages for metrics and events are imported only if they are used.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 
 
 class Announcer:
-    """Announces the start and the outcome of a run, even of a failed one.
+    """Announces the start of a run, and its outcome even if it fails.
 
-    The job is named after `job_file` until that file is read. Metrics are written to
-    `metrics_file`, if any.
+    The job is named after `job_file` until that file is read.
     """
 
     def __init__(self, job_file: str, metrics_file: str | None = None):
@@ -195,7 +194,7 @@ METRICS = {
     "rows_moved_ratio": "Share of the rows that the previous model puts into another cluster.",
     "drift_max": "Largest population stability index of any column.",
     "clusters_appeared": "Clusters whose ids are new.",
-    "clusters_disappeared": "Clusters of the run before whose ids have ended.",
+    "clusters_disappeared": "Clusters of the previous run whose ids have ended.",
     "agreement": "Probability that another sample gives the same answer.",
     "warnings": "Warnings of the last run.",
     "failed_checks": "Checks that hold the last run's result back.",
@@ -210,15 +209,15 @@ METRICS = {
 """Description of every metric, by its name without the prefix."""
 
 SECOND_LABELS = {
-    "check_found": "check",
-    "check_least": "check",
-    "check_most": "check",
-    "build_info": "version",
+    "check_found": ("check",),
+    "check_least": ("check",),
+    "check_most": ("check",),
+    "build_info": ("version",),
 }
 """Label that a metric has in addition to the job's name, by metric."""
 
-Values = dict[str, float | dict[str, float]]
-"""Values by metric, and by second label if the metric has one."""
+Values = dict[str, dict[tuple[str, ...], float]]
+"""Values by metric and by the value of its second label; ``()`` if it has none."""
 
 
 def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
@@ -226,21 +225,17 @@ def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
     from prometheus_client.core import GaugeMetricFamily
 
     for name, meaning in METRICS.items():
-        value = values.get(name)
-        if isinstance(value, dict):
-            family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB, SECOND_LABELS[name]])
-            for label, one in value.items():
-                family.add_metric([job, label], one)
-            yield family
-        elif value is not None:
-            family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB])
-            family.add_metric([job], value)
+        if name in values:
+            labels = [JOB, *SECOND_LABELS.get(name, ())]
+            family = GaugeMetricFamily(PREFIX + name, meaning, labels=labels)
+            for second, value in values[name].items():
+                family.add_metric([job, *second], value)
             yield family
 
 
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
     """Write the outcome of a run to a file in Prometheus' text format, in an existing folder."""
-    # If `job` is None, as for an unreadable job file, the only job in the old file is used.
+    # If `job` is None, as for an unreadable job file, the only job in the previous file is used.
     from prometheus_client import generate_latest
 
     from distsvc.storage.places.arrays import write_whole
@@ -261,57 +256,48 @@ def _values(outcome: RunOutcome) -> Values:
     """Return the known metrics of a run."""
     from distsvc import __version__
 
-    known: Values = {
+    skipped = outcome.exit_code == SkippedError.exit_code
+    found: dict[str, Any] = {
+        LAST_SUCCESS: outcome.ended if outcome.published else None,
+        LAST_CHECK: outcome.ended if outcome.published or skipped else None,
         "last_run_timestamp_seconds": outcome.ended,
         "duration_seconds": outcome.seconds,
+        "candidates": outcome.candidates,
         "exit_code": outcome.exit_code,
-        "build_info": {__version__: 1.0},
+        "build_info": {(__version__,): 1.0},
     }
-    if outcome.published:
-        known[LAST_SUCCESS] = outcome.ended
-    if outcome.published or outcome.exit_code == SkippedError.exit_code:
-        known[LAST_CHECK] = outcome.ended
     if outcome.run_date is not None:
         day = datetime.datetime.fromisoformat(outcome.run_date).replace(tzinfo=datetime.UTC)
-        known["run_date_timestamp_seconds"] = day.timestamp()
-    if outcome.candidates is not None:
-        known["candidates"] = outcome.candidates
-    return known | (_report_values(outcome.report) if outcome.report else {})
-
-
-def _report_values(report: Report) -> Values:
-    """Return the known metrics of a report."""
-    worst = report.drift.columns[:1] if report.drift else []
-    stories = report.lineage.clusters if report.lineage else None
-    agreement = report.model.fitted.get("agreement")
-    found: dict[str, float | None] = {
-        "rows": report.input.n_rows,
-        "clusters": len(report.clusters),
-        "outlier_ratio": report.outliers.share if report.outliers.defined else None,
-        "rows_moved_ratio": report.lineage.moved if report.lineage else None,
-        "drift_max": worst[0].index if worst else None,
-        "clusters_appeared": None if stories is None else sum(one.is_new for one in stories),
-        "clusters_disappeared": None if stories is None else sum(one.has_ended for one in stories),
-        "agreement": agreement if isinstance(agreement, float) else None,
-        "warnings": len(report.warnings),
-        "failed_checks": len(report.failed),
-        "warned_checks": sum(check.state == "warned" for check in report.checks),
-    }
-    measured: Values = {name: value for name, value in found.items() if value is not None}
-    checks: dict[str, dict[str, float]] = {"check_found": {}, "check_least": {}, "check_most": {}}
-    for check in report.checks:
-        if check.found is None:
-            continue
-        checks["check_found"][check.name] = check.found
-        if check.side in ("at least", "between"):
-            checks["check_least"][check.name] = check.limit[0]
-        if check.side in ("at most", "between"):
-            checks["check_most"][check.name] = check.limit[-1]
-    return measured | {name: values for name, values in checks.items() if values}
+        found["run_date_timestamp_seconds"] = day.timestamp()
+    if (report := outcome.report) is not None:
+        stories = report.lineage.clusters if report.lineage else None
+        worst = report.drift.columns[:1] if report.drift else []
+        agreement = report.model.fitted.get("agreement")
+        checks = [check for check in report.checks if check.found is not None]
+        lower, upper = ("at least", "between"), ("at most", "between")
+        found |= {
+            "rows": report.input.n_rows,
+            "clusters": len(report.clusters),
+            "outlier_ratio": report.outliers.share if report.outliers.defined else None,
+            "rows_moved_ratio": report.lineage.moved if report.lineage else None,
+            "drift_max": worst[0].index if worst else None,
+            "clusters_appeared": None if stories is None else sum(s.is_new for s in stories),
+            "clusters_disappeared": None if stories is None else sum(s.has_ended for s in stories),
+            "agreement": agreement if isinstance(agreement, float) else None,
+            "warnings": len(report.warnings),
+            "failed_checks": len(report.failed),
+            "warned_checks": sum(check.state == "warned" for check in report.checks),
+            "check_found": {(check.name,): check.found for check in checks},
+            "check_least": {(c.name,): c.limit[0] for c in checks if c.side in lower},
+            "check_most": {(c.name,): c.limit[-1] for c in checks if c.side in upper},
+        }
+    known = {name: value for name, value in found.items() if value is not None}
+    every = {name: one if isinstance(one, dict) else {(): one} for name, one in known.items()}
+    return {name: values for name, values in every.items() if values}
 
 
 def _last_times(path: Path) -> dict[str, Values]:
-    """Return the times of success and check of each job in a file, if it is not damaged."""
+    """Return `LAST_SUCCESS` and `LAST_CHECK` of each job in a file; empty if it is damaged."""
     from prometheus_client.parser import text_string_to_metric_families
 
     try:
@@ -322,10 +308,7 @@ def _last_times(path: Path) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for sample in samples:
         name = sample.name.removeprefix(PREFIX)
-        if (
-            name in (LAST_SUCCESS, LAST_CHECK)
-            and JOB in sample.labels
-            and math.isfinite(sample.value)
-        ):
-            found.setdefault(sample.labels[JOB], {})[name] = sample.value
+        is_time = name in (LAST_SUCCESS, LAST_CHECK) and math.isfinite(sample.value)
+        if is_time and JOB in sample.labels:
+            found.setdefault(sample.labels[JOB], {})[name] = {(): sample.value}
     return found

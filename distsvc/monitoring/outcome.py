@@ -1,10 +1,8 @@
 """The outcome of a run, to be announced."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 from distsvc.errors import CheckFailedError, InputNotFoundError, InputNotReadyError, TemporaryError
 from distsvc.errors.faults import exit_code_and_message
@@ -14,8 +12,8 @@ if TYPE_CHECKING:
 
 
 Reason = Literal["late", "missing", "temporary", "failure"]
-"""Kinds of failures, in order: input not complete yet; input missing; another cause that may pass
-by itself; a cause that a person has to mend."""
+"""Kinds of failures: the input is incomplete; the input is missing; the same command may succeed
+later; a person has to mend the cause."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +22,17 @@ class RunOutcome:
 
     exit_code: int
     error: str  # one line without secrets, or empty
-    report: Report | None  # the result's, also if a check holds it back
-    published: bool  # now or by an earlier run
+    report: "Report | None"  # the report of a published or held result
+    published: bool  # whether this run or an earlier one published the result
     ended: float  # Unix time
     seconds: float
     run_date: str | None = None  # ``YYYY-MM-DD``
-    candidates: int | None = None  # results held back at the output, if known
+    candidates: int | None = None  # number of results held back at the output, if known
     page: str = ""  # the page of a held result
-    reason: Reason | None = None  # kind of failure
+    reason: Reason | None = None
 
     @classmethod
-    def of(cls, error: BaseException | None, report: Report | None, seconds: float) -> RunOutcome:
+    def of(cls, error: BaseException | None, report: "Report | None", seconds: float) -> Self:
         """Return the outcome of a run that ended with an error or a report."""
         code, words = exit_code_and_message(error)
         held, page = None, ""

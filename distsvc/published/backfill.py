@@ -46,7 +46,7 @@ class BackfilledDay(NamedTuple):
     output: str
     # Kept: published before; skipped: its input is not ready.
     state: Literal["published", "kept", "skipped", "held", "failed"]
-    words: str  # the result, or the reason
+    words: str  # the result, or the reason for another state
     exit_code: int = 0  # 0 if the next day may follow
     held: str | None = None  # the run that a check held back
     fresh: bool = False  # whether an interrupted run needs ``--fresh``
@@ -73,11 +73,11 @@ def backfill(
 ) -> Iterator[BackfilledDay]:
     """Run a job for every day from `first` to `last`; yield the outcomes.
 
-    `job_of` and `commands` return the job of a day, ``YYYY-MM-DD``, and the command for its page.
-    `reprocess` decides which days are run, and ``start.overwrite``. ``none``: days without a
-    published result. ``failed``: also published days whose last try was held back or interrupted.
-    ``completed``: all days. A day that is not run gets the job's names of clusters, if nothing
-    else in the job has changed. The `metrics_file` is written after every day that is run.
+    `job_of` returns the job of a day, ``YYYY-MM-DD``, and `commands` the command that its page
+    shows. `reprocess` selects days. ``none``: days without a published result. ``failed``: also
+    published days whose last try was held back or interrupted. ``completed``: all days. A day that
+    is not run gets the job's names of clusters, if nothing else in the job has changed. The
+    `metrics_file` is written after every day that is run.
 
     A backfill ends at the first day that a check holds back, or that fails. `JobFileError` if the
     job file is not valid, or two days have the same output.
@@ -122,7 +122,7 @@ def backfill(
 
 
 def _rename(output: Output, job: Job, at: ClusterAddress) -> tuple[str, list[str]]:
-    """Give the names of a job to a published run; return the outcome, and warnings about names."""
+    """Give a job's names to the clusters of a published run; return the outcome and warnings."""
     with suppress(DataError, InputNotFoundError):  # a report of another version
         if read_report(output).names == job.names:
             return "", []
@@ -137,7 +137,7 @@ def _rename(output: Output, job: Job, at: ClusterAddress) -> tuple[str, list[str
 def publish_commands(
     stopped: BackfilledDay, last: str, commands: Callable[[str], str]
 ) -> list[str]:
-    """Return the commands that publish the candidate of a held day and resume the backfill."""
+    """Return the commands that publish a held day and resume the backfill; [] if none is held."""
     if stopped.held is None:
         return []
     publish = shlex.join(["distsvc", "publish", stopped.output, "--held", stopped.held])

@@ -170,7 +170,7 @@ class ArrowStream(Protocol):
 def _spooled(
     given: Any, folder: Path, overrides: Mapping[str, object]
 ) -> tuple[pa.Table, str, dict[str, object]]:
-    """Write a table in memory to a file; return it, the file, and keys for its output and id."""
+    """Write a table in memory to a file; return the table, the file, and keys of its job."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -193,7 +193,7 @@ def _spooled(
 
 
 def _is_of_frame(path: str) -> bool:
-    """Return True if the published run of an output clustered a table in memory."""
+    """Return True if the run that is published at an output clustered a table in memory."""
     from distsvc.storage.publishing.publication import Output
 
     found = Output(path).manifest()
@@ -256,7 +256,7 @@ def run_and_announce(
 
 
 def _published(path: str) -> str:
-    """Return the path of an output; raise `InputNotFoundError` if nothing is published there."""
+    """Return the path of an output; `InputNotFoundError` if nothing is published there."""
     from distsvc.storage.places.store import store_of
     from distsvc.storage.publishing.manifest import read_manifest
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,9 +34,8 @@ _COLUMNS = {
 """Types of the columns of an exported table besides ``id``."""
 
 
-@dataclass(frozen=True)
-class ExportedNights:
-    """Numbers of nights and rows of an exported table, and the table's name in words."""
+class ExportedNights(NamedTuple):
+    """Number of nights and rows in an exported table, and the table's name in words."""
 
     nights: int
     rows: int
@@ -76,15 +75,14 @@ class _Night:
 def export(path: str, to: str) -> ExportedNights:
     """Write all published nights below a folder of outputs to one table, which is replaced.
 
-    The columns are ``id`` and `_COLUMNS`. Candidates, replaced runs and the labels of `distsvc
-    predict` are left out. One file of labels is in memory at a time. The folder is searched as
-    `distsvc.published.history.history` does. The target `to` is a ``.parquet`` file; a ``.duckdb``
-    file, whose table ``nights`` is replaced; or ``delta://`` and the folder or URL of a Delta
-    table.
+    Candidates, replaced runs and the labels of `distsvc predict` are left out. One file of labels
+    is in memory at a time. The folder is searched as in `distsvc.published.history.history`. The
+    target `to` is a ``.parquet`` file; a ``.duckdb`` file, whose table ``nights`` is replaced; or
+    ``delta://`` and the folder or URL of a Delta table.
 
-    `JobFileError` for another target or nights of several jobs, `InputNotFoundError` if there are
-    none, `DataError` for a damaged night, ids without a common type or another kind of file at the
-    target, and `MissingExtraError` if the package that writes the target is not installed.
+    `JobFileError` for another target or nights of several jobs; `InputNotFoundError` if there are
+    no nights; `DataError` for a damaged night, ids without a common type or another kind of file at
+    the target; `MissingExtraError` if the package that writes the target is not installed.
     """
     write, table = _target(to)
     nights = _nights(path)

@@ -13,7 +13,6 @@ from distsvc.errors.urls import local_file
 from distsvc.published.republish import waiting_at
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.night import Night, some_ids
-from distsvc.report.content.report import Report
 from distsvc.report.figures import drawing
 from distsvc.report.figures import nights as figures
 from distsvc.report.formats import template
@@ -48,12 +47,11 @@ HISTORY_COLUMNS: tuple[tuple[str, Callable[[Night], str]], ...] = (
 
 
 def history(path: str) -> list[Night]:
-    """Return the nights below a folder of outputs, by job and date.
+    """Return the nights below a folder of outputs, sorted by job and date.
 
-    Outputs are searched as in `distsvc.storage.publishing.retention.retain`. If an output can't be
-    read, its night has the error in `odd`. Outputs where nothing is published or held back are left
-    out. `JobFileError` if the folder is too broad, such as a home folder; `InputNotFoundError` if
-    no night is below `path`.
+    Outputs are searched as in `distsvc.storage.publishing.retention.retain`, and left out if
+    nothing is published or held back there. `JobFileError` if the folder is too broad, such as a
+    home folder; `InputNotFoundError` if no night is below `path`.
     """
     nights = each_below(path, _night)
     return sorted(nights, key=lambda one: (one.job, one.date, one.created, one.output))
@@ -64,17 +62,26 @@ def _night(output: Output) -> Night | None:
         manifest = output.manifest()
         waiting = sorted(waiting_at(output).values(), key=lambda one: (one.created, one.run_id))
         held = [one.run_id for one in waiting]
+        if manifest is None and not waiting:
+            return None
         if manifest is None:
-            if not waiting:
-                return None
-            last, odd = waiting[-1], "nothing is published"
-            night = Night(job=last.job_name, date=last.run_date, output=output.shown, odd=odd)
-            failed = [check.name for check in last.failed]
-            return night.model_copy(update={"held": held, "failed": failed})
+            last = waiting[-1]
+            return Night(
+                job=last.job_name,
+                date=last.run_date,
+                output=output.shown,
+                odd="nothing is published",
+                held=held,
+                failed=[check.name for check in last.failed],
+            )
         report = read_report(output)
     except (DataError, JobFileError, InputNotFoundError) as error:
         return Night(output=output.shown, odd=str(error))
-    known = Night(
+    lineage = report.lineage
+    stories = lineage.clusters if lineage and lineage.path else []
+    states = [check.state for check in report.checks]
+    worst = report.drift.columns[0] if report.drift and report.drift.columns else None
+    return Night(
         job=manifest.job_name,
         date=manifest.run_date,
         output=output.shown,
@@ -84,38 +91,27 @@ def _night(output: Output) -> Night | None:
         rows=manifest.rows,
         clusters=manifest.clusters,
         held=held,
+        outside=report.outliers.share if report.outliers.defined else None,
+        moved=lineage.moved if lineage else None,
+        ids_moved=lineage.ids_moved if lineage else None,
+        new=[one.id for one in stories if one.is_new],
+        back=[one.id for one in stories if one.event == "returned"],
+        gone=[one.id for one in stories if one.has_ended],
+        drift=worst.index if worst else None,
+        drifted=worst.column if worst else "",
+        failed=[check.name for check in report.failed],
+        warned=[check.name for check in report.checks if check.state == "warned"],
+        passed=states.count("passed"),
+        unmeasured=states.count("not measured"),
+        sizes={one.label: one.rows for one in report.clusters},
+        names={int(label): name for label, name in report.names.items()},
+        page_names=cluster_names(report),
+        seconds=sum(phase.seconds for phase in report.phases),
     )
-    return known.model_copy(update=_from_report(report))
-
-
-def _from_report(report: Report) -> dict[str, object]:
-    """Return the fields of a night that come from its report."""
-    stories = report.lineage.clusters if report.lineage and report.lineage.path else []
-    states = {check.name: check.state for check in report.checks}
-    fields: dict[str, object] = {
-        "outside": report.outliers.share if report.outliers.defined else None,
-        "moved": report.lineage.moved if report.lineage else None,
-        "ids_moved": report.lineage.ids_moved if report.lineage else None,
-        "new": [one.id for one in stories if one.is_new],
-        "back": [one.id for one in stories if one.event == "returned"],
-        "gone": [one.id for one in stories if one.has_ended],
-        "failed": [name for name, state in states.items() if state == "failed"],
-        "warned": [name for name, state in states.items() if state == "warned"],
-        "passed": list(states.values()).count("passed"),
-        "unmeasured": list(states.values()).count("not measured"),
-        "sizes": {one.label: one.rows for one in report.clusters},
-        "names": {int(label): name for label, name in report.names.items()},
-        "page_names": cluster_names(report),
-        "seconds": sum(phase.seconds for phase in report.phases),
-    }
-    if report.drift and report.drift.columns:
-        worst = report.drift.columns[0]
-        fields |= {"drift": worst.index, "drifted": worst.column}
-    return fields
 
 
 def write_page(nights: list[Night], path: str) -> None:
-    """Write the page on nights to a file, with links to the pages of nights on this disk."""
+    """Write the history page to a file, with links to the pages of nights on this disk."""
     file = local_file("--page", path).absolute()
     if not file.parent.is_dir():
         raise JobFileError(f"--page: expected a file in an existing folder, found {path}")

@@ -23,14 +23,14 @@ from distsvc.storage.rows.columns import truncated
 
 
 class HeldRun(BaseModel):
-    """A candidate, with the path of its page; without failed checks it was withdrawn."""
+    """A candidate; if no check failed, its run was withdrawn."""
 
     run_id: str
     created: str
     rows: int
     clusters: int
     failed: list[CheckRecord]
-    page: str
+    page: str  # path or URL of the candidate's page
     gone: str  # the warning of `continues_gone`
 
 
@@ -39,8 +39,7 @@ class LaterNight(NamedTuple):
 
     date: str
     address: str
-    is_held: bool
-    """Whether the run is a candidate; otherwise it is published."""
+    is_held: bool  # whether the run is a candidate; otherwise it is published
 
 
 def candidates(output: Output) -> list[HeldRun]:
@@ -56,10 +55,10 @@ def candidates(output: Output) -> list[HeldRun]:
 def publish_held(path: str, run_id: str) -> Manifest:
     """Publish a candidate; return its manifest.
 
-    Its page and report get a warning with the failed checks. Other candidates of the output are
-    dropped. Nothing changes if the candidate is already published. `InputNotFoundError`, which
-    names the others, if there is no such candidate; `DataError` if one of its files is missing, or
-    differs from its manifest. Further errors are as in `Output.locked`.
+    The candidate's page and report get a warning with the failed checks. Other candidates of the
+    output are dropped. Nothing changes if the candidate is already published. `InputNotFoundError`
+    if there is no such candidate; `DataError` if one of its files is missing or damaged. Further
+    errors are as in `Output.locked`.
     """
     output = Output(path)
     if output.run_id != run_id:
@@ -78,7 +77,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
 
 
 def continues_gone(manifest: Manifest) -> str:
-    """Return a warning if the run that a run continues is no longer published, else empty."""
+    """Return a warning if a run continues another run that is no longer published, else empty."""
     before = manifest.previous
     if before is None:
         return ""
@@ -92,7 +91,7 @@ def continues_gone(manifest: Manifest) -> str:
 
 
 def passing_nights(path: str, manifest: Manifest) -> list[LaterNight]:
-    """Return the later nights that continue an earlier run than the one at an output."""
+    """Return the later nights that skip the run at an output, and continue an earlier run."""
     found = passing_runs(Output(path).store.address, manifest.lineage, manifest.run_date)
     return [LaterNight(one.run_date, address, is_held=False) for address, one in found]
 
@@ -133,10 +132,8 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:
-    """Return the candidates by run.
-
-    The published run is left out: a killed process may not have removed it from the candidates.
-    """
+    """Return the candidates by run id, without the published run."""
+    # A killed process may not have removed the published run from the candidates.
     published = output.run_id
     return {name: one for name, one in output.candidates().items() if name != published}
 
@@ -152,12 +149,12 @@ def _candidate(output: Output, run_id: str) -> Manifest:
 def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish the replaced run of an output again; return its manifest.
 
-    Also returns the nights that continue the run whose place it takes, the oldest first.
+    Also return the nights that continue the run that was published until now, the oldest first.
 
     The files of a replaced run stay until another run is published, or ``distsvc gc`` removes them.
     So a second call undoes the first. Candidates of the output are dropped. `InputNotFoundError` if
-    nothing is published at `path`, or no replaced run is left; `DataError` if a file of that run
-    differs from its manifest. Further errors are as in `Output.locked`.
+    nothing is published at `path`, or no replaced run is left; `DataError` if one of its files is
+    damaged. Further errors are as in `Output.locked`.
     """
     output = Output(path)
     _replaced(output)  # raises before anything is written
@@ -173,9 +170,9 @@ def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
 def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish nothing at an output; its run becomes a candidate, which can be published again.
 
-    Later nights then continue the night before; nights that are there already don't change.
-    Returns the manifest of the run, and the nights whose published run or candidate continues it,
-    the oldest first. `InputNotFoundError` if no run is published at `path`; others as in
+    Nights that run later continue the night before it. Nights that exist already don't change.
+    Return the manifest of the run, and the nights whose published run or candidate continues this
+    run, the oldest first. `InputNotFoundError` if no run is published at `path`; others as in
     `Output.locked`.
     """
     output = Output(path)

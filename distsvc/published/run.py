@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError, things
 from distsvc.job.file import parse_job
 from distsvc.published.saved_model import Model, read_saved_model
 from distsvc.report.content.report import Report
@@ -208,7 +208,7 @@ class Run:
             return pa.concat_tables(parts, promote_options="permissive")
 
     def _local(self, name: str) -> Path:
-        """Return the local path of a file in the manifest, which is checked once."""
+        """Return the local path of a file in the manifest; the file is checked once."""
         if name not in self._checked:
             file = next(one for one in self._manifest.files if one.file == name)
             self._checked[name] = checked(self._store, file)
@@ -225,8 +225,7 @@ class Run:
         return f"<distsvc run {self.path}: {self._counts()}>"
 
     def _counts(self) -> str:
-        k = self._manifest.clusters
-        return f"{k} cluster{'s' * (k != 1)} in {self._manifest.rows:,} rows"
+        return f"{things(self._manifest.clusters, 'cluster')} in {self._manifest.rows:,} rows"
 
     def _repr_html_(self) -> str:
         """Return the clusters, the share outside and the path of the page, for a notebook."""

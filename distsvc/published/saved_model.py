@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, things
 from distsvc.inputs.given import has_values, is_text, rows_of, type_words
 from distsvc.inputs.rows import Input, Reading, RowValues, UserData, not_rows_error
 from distsvc.run.algorithms.algorithm import Columns
@@ -38,13 +38,13 @@ from distsvc.storage.rows.numeric_text import are_numbers
 from distsvc.storage.rows.usable import select_rows, usable_rows
 
 UNLABELLED = -1
-"""Label of a row that the job would have left out."""
+"""Label of a row that the job would leave out."""
 
 NAME = "the rows"
-"""The name of the rows in messages."""
+"""Name of the rows in messages."""
 
 MIN_EXAMINED_ROWS = 20
-"""Minimum number of values of a category that are examined for changes."""
+"""Minimum number of values in a column of categories that are examined for changes."""
 
 
 class Model:
@@ -59,7 +59,7 @@ class Model:
     with the same index.
 
     All methods raise `distsvc.errors.DataError` if X is no table or array, lacks a column, or has a
-    value that the job refuses: infinity, or a missing one with ``missing = "error"``. The message
+    value that the job refuses: infinity, or a missing value if ``missing = "error"``. The message
     names row and column.
 
     Attributes
@@ -137,7 +137,7 @@ class Model:
         return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: UserData) -> Any:
-        """Return the scores of raw rows; the manifest explains them.
+        """Return the scores of raw rows; the manifest explains scores.
 
         Parameters
         ----------
@@ -334,7 +334,7 @@ class Model:
             yield ids, known, select_rows(block, known)
 
     def _warn_of_changes(self, piece: pa.RecordBatch) -> None:
-        """Warn of categories with mostly new or rare values; a few rows are not examined."""
+        """Warn of columns whose categories are mostly new or rare, unless there are few rows."""
         for feature in self._features:
             if isinstance(feature, Category) and piece.schema.names.count(feature.column) == 1:
                 column = piece.column(feature.column)
@@ -350,8 +350,8 @@ class Model:
         return Z
 
     def __repr__(self) -> str:
-        k, d = self.n_clusters, len(self.columns)
-        return f"<distsvc model: {self.algorithm}, {k} cluster{'s' * (k != 1)}, {d} columns>"
+        clusters = things(self.n_clusters, "cluster")
+        return f"<distsvc model: {self.algorithm}, {clusters}, {len(self.columns)} columns>"
 
 
 def read_saved_model(folder: Path) -> Model:
@@ -364,7 +364,7 @@ def read_saved_model(folder: Path) -> Model:
 def feature_matrix(
     piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature], missing_values: Sequence[float]
 ) -> np.ndarray:
-    """Return the features (n, d) of raw rows; columns of a table are found by their names."""
+    """Return the features (n, d) of raw rows; a table's columns are found by name."""
     if isinstance(piece, np.ndarray):
         stored = (isinstance(f, Numeric) or (isinstance(f, Vector) and not f.log) for f in features)
         if all(stored) and not missing_values:
@@ -378,7 +378,7 @@ def feature_matrix(
 
 
 def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
-    """Return the columns of an array (n, d), and its vectors, as Arrow arrays."""
+    """Return the columns of an array (n, d) as Arrow arrays; columns of a vector become one."""
     arrays: list[pa.Array] = []
     first = 0
     for feature in features:
@@ -397,7 +397,7 @@ def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
 
 
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
-    """Return the plain values for a feature; `DataError` for values of another kind."""
+    """Return a column's values for a feature, without dictionaries; `DataError` if unsuitable."""
     kind, values = plain_type(array.type), plain_values(array)
     if isinstance(feature, Numeric) and is_text(kind) and are_numbers(values):
         return pa.array(TextNumber(column=feature.column).values(values))

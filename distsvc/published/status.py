@@ -15,17 +15,13 @@ class Status(TypedDict):
 
     output: str
     published: Note | None  # id, moment, rows and clusters of the published run
-    running: Note | None  # process that has locked the output; `alive` is None elsewhere
+    running: Note | None  # process that has locked the output; `alive` is None if on another host
     held: list[Note]  # candidates
-    interrupted: list[Note]  # runs that can be resumed; `kept`: results of their phases
+    interrupted: list[Note]  # runs that can be resumed; `kept`: number of results by phase
 
 
 def status(path: str) -> Status:
-    """Return the state of an output, as JSON values.
-
-    Raises `InputNotFoundError` if no run has written there, and `DataError` if the manifest is
-    damaged.
-    """
+    """Return the state of an output; `InputNotFoundError` if no run has written there."""
     output = Output(path)
     manifest = output.manifest()
     if manifest is None and RUNS not in output.store.folders():

@@ -11,7 +11,6 @@ from importlib import metadata
 from pathlib import Path
 
 from jinja2 import (
-    BytecodeCache,
     Environment,
     FileSystemBytecodeCache,
     FileSystemLoader,
@@ -19,6 +18,8 @@ from jinja2 import (
     Template,
 )
 from jinja2.bccache import Bucket
+
+from distsvc.errors import things
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -52,7 +53,7 @@ def compact(number: float) -> str:
 
 
 def number(value: float, width: float = 0.0) -> str:
-    """Format a measured value in few characters; digits go on to a tenth of the spread `width`."""
+    """Format a measured value briefly, but precisely to a tenth of the spread `width`."""
     value += 0.0  # no minus before 0
     text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
     if value and width:
@@ -77,13 +78,8 @@ def measured(value: float, unit: str = "", width: float = 0.0) -> str:
     return number(value, width)
 
 
-def things(number: int, name: str) -> str:
-    """Format a number with its noun: "1 row", "2,000 rows"."""
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
-
-
 def listed(parts: Sequence[object], most: int = sys.maxsize) -> str:
-    """Join one part or more: "a, b and c"; the parts beyond `most` are only counted."""
+    """Join at least one part: "a, b and c"; parts beyond `most` are only counted."""
     shown = [str(part) for part in parts[:most]]
     if len(parts) > most:
         shown.append(f"{len(parts) - most:,} more")
@@ -134,7 +130,7 @@ def moment(text: str) -> str:
 
 
 def inches(svg: str) -> float:
-    """Return the width of an SVG in inches; its unit is a point. 0 if there is no SVG."""
+    """Return the width in inches of an SVG in points; 0 if there is no SVG."""
     found = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
     return round(float(found[1]) / 72, 2) if found else 0.0
 
@@ -161,10 +157,10 @@ FILTERS: tuple[Callable[..., object], ...] = (
 
 
 class _CompiledTemplates(FileSystemBytecodeCache):
-    """Jinja's cache on disk; its errors are ignored, because they only cost time."""
+    """Jinja's cache on disk; its errors are ignored, because a missing cache only costs time."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Load a compiled template if there is an undamaged one."""
+        """Load a compiled template, unless it is missing or damaged."""
         try:
             super().load_bytecode(bucket)
         except Exception:
@@ -176,22 +172,17 @@ class _CompiledTemplates(FileSystemBytecodeCache):
             super().dump_bytecode(bucket)
 
 
-def _compiled_templates() -> BytecodeCache | None:
-    """Return a cache in a temporary folder that only this user can write, or None."""
-    try:
-        return _CompiledTemplates(pattern=f"distsvc-{metadata.version('jinja2')}-%s.cache")
-    except (OSError, RuntimeError):
-        return None
-
-
 @functools.cache
 def template(name: str, **filters: Callable[..., object]) -> Template:
     """Return a template that escapes its values, with the filters `FILTERS` and `filters`."""
+    cache = None
+    with suppress(OSError, RuntimeError):  # no temporary folder that only this user can write
+        cache = _CompiledTemplates(pattern=f"distsvc-{metadata.version('jinja2')}-%s.cache")
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        bytecode_cache=_compiled_templates(),
+        bytecode_cache=cache,
         trim_blocks=True,
         lstrip_blocks=True,
     )

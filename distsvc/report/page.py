@@ -19,9 +19,8 @@ PARTS = (
 )  # fmt: skip
 """The parts of the page from top to bottom: paths of templates below ``templates/parts``.
 
-A template sets `heading`. If it writes nothing, the page does not have the part.
+A template sets the variable `heading`. If a template writes nothing, the page omits the part.
 """
-
 
 SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
 """Script that sorts and filters tables and compares clusters; the page also works without it."""

@@ -14,7 +14,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
+from distsvc.errors import (
+    DataError,
+    DistsvcError,
+    InputNotFoundError,
+    JobFileError,
+    TemporaryError,
+    things,
+)
 from distsvc.job.config import Job, OutputConfig, with_key
 from distsvc.report.content.report import ForecastPart, TermPart
 from distsvc.run.algorithms import begin
@@ -65,8 +72,6 @@ class Forecast:
         return asdict(self) | {"memory_bytes": sums, "seconds_in_all": total}
 
     def lines(self) -> list[str]:
-        from distsvc.report.formats import things  # jinja2 takes time to import
-
         lines = [f"{self.waits_for}; the forecast uses the present files"] if self.waits_for else []
         lines += [
             f"{things(self.rows, 'row')} of {things(self.columns, 'column')} in "

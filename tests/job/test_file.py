@@ -11,7 +11,6 @@ from distsvc.job.config import MODEL_SECTIONS, Job
 from distsvc.job.file import (
     job_text,
     keys_like,
-    keys_named,
     known_keys,
     load_job,
     override,
@@ -226,9 +225,9 @@ def test_every_key_is_known():
 
 
 def test_an_option_is_a_key_by_its_name():
-    assert keys_named("--n-clusters") == ["model.n_clusters"]
-    assert keys_named("--model.seed") == ["model.seed"]
-    assert keys_named("path") == ["input.path", "output.path"]
-    assert keys_named("--gama") == []
+    assert keys_like("--n-clusters", 1.0) == ["model.n_clusters"]
+    assert keys_like("--model.seed", 1.0) == ["model.seed"]
+    assert keys_like("path", 1.0) == ["input.path", "output.path"]
+    assert keys_like("--gama", 1.0) == []
     assert keys_like("--gama") == ["model.gamma"]
     assert keys_like("--zzz") == []

@@ -3,6 +3,7 @@ import tempfile
 import pytest
 from jinja2 import Environment
 
+from distsvc.errors import things
 from distsvc.report import formats
 from distsvc.report.formats import (
     compact,
@@ -17,7 +18,6 @@ from distsvc.report.formats import (
     percent,
     seconds,
     short_name,
-    things,
     value,
 )
 

@@ -35,7 +35,7 @@ class Term(ReportPart):
 
 
 class Density(ReportPart):
-    """A density y at ascending places x; empty if there is none."""
+    """A density y at places x in ascending order; both are empty if there is no density."""
 
     x: list[Number]
     y: list[Number]
@@ -59,12 +59,12 @@ class SplitNode(ReportPart):
     gain: Number  # share of the sample's sum of squares that the split removes
     valley: Number  # density at the split, divided by the lower peak beside it
     direction: list[Term]  # the heaviest columns, heaviest first
-    others: Size  # number of further columns
+    others: Size  # number of columns that `direction` leaves out
     split: Number  # place of the split, in the unit of `density` and `sample`
     density: Density
     sample: NodeSample
     rows: Size  # sampled rows in the node
-    share: Number  # their share of the sample
+    share: Number  # share of the sample in the node
 
 
 class LeafNode(ReportPart):
@@ -81,16 +81,16 @@ TreeNode = SplitNode | LeafNode
 
 
 class Curve(ReportPart):
-    """Share of the sum of squares within clusters, by number of clusters."""
+    """Share of the sum of squares that is within clusters, by number of clusters."""
 
     clusters: list[Size]
     share: list[Number]
-    chosen: Size  # number of clusters
-    by: str  # reason for this number
+    chosen: Size  # chosen number of clusters
+    by: str  # reason for the chosen number
 
 
 class ClusterRule(ReportPart):
-    """The conditions that rows of a cluster meet."""
+    """The conditions that the rows of a cluster meet."""
 
     label: Label
     conditions: list[str]  # by the heaviest columns, as scaled by the job
@@ -110,8 +110,8 @@ class Branch(ReportPart):
 
     id: Label
     parent: Label | None = None
-    birth: Finite = 0.0  # height of its peak
-    death: Finite = 0.0  # height of the valley where it joins its parent
+    birth: Finite = 0.0  # height of the branch's peak
+    death: Finite = 0.0  # height of the valley where the branch joins its parent
     mass: Finite = 0.0  # share of all rows at `death`
     z: Known = None  # height of the peak above the valley in standard errors
     kept: bool = False  # whether the branch is a cluster
@@ -120,12 +120,12 @@ class Branch(ReportPart):
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the page draws the branch as a cluster; the root always counts as one."""
+        """Whether the page draws the branch as a cluster; the root always counts as a cluster."""
         return self.kept or self.parent is None
 
 
 class LevelTreePart(ReportPart):
-    """A tree of level sets: the branches to draw, the root first; `n_hidden` more exist."""
+    """A tree of level sets: the branches to draw, the root first, and the number of others."""
 
     top: Finite = 0.0
     branches: list[Branch] = Field(default_factory=list)
@@ -133,36 +133,36 @@ class LevelTreePart(ReportPart):
 
 
 class LevelModel(ReportPart):
-    """A model that voted. `supports`: it supports the answer; `chosen`: its tree is drawn."""
+    """A model that voted."""
 
     gamma: Known
     C: Known
     n_components: Size
     n_support_vectors: Size
     n_splits: Size
-    supports: bool
-    chosen: bool
+    supports: bool  # whether the model supports the answer
+    chosen: bool  # whether the model's tree is drawn
 
 
 class CandidatePart(ReportPart):
-    """The best answer with `n_clusters`."""
+    """The best answer among those with the same number of clusters."""
 
     n_clusters: Size
     standing: Known = None  # score relative to the winner's
     votes: Known  # votes relative to the maximum
-    separated: Known = None  # separated share of neighbouring pairs / separated share of all pairs
+    separated: Known = None  # share of separated pairs: among neighbours / among all rows
     support: Known
     z: Known
     winner: bool
 
 
 class Granularity(ReportPart):
-    """The answer at one granularity; z of splits is scaled to `rows` rows."""
+    """The answer at one granularity."""
 
     name: str
     n_clusters: Size
     support: Known
-    rows: Size
+    rows: Size  # number of rows to which the z of splits is scaled
     chosen: bool
 
 
@@ -195,13 +195,13 @@ class AlternativePart(ReportPart):
 
     view: str  # name as in `Considered.algorithm`
     n_clusters: Size
-    chance: Number  # probability that another sample gives it, and not the published answer
-    label: list[Label]  # the run's clusters
-    rows: list[list[Size]]  # sampled rows by the other answer's clusters
+    chance: Number  # probability that another sample gives this answer, not the published one
+    label: list[Label]  # (k): labels of the run's clusters
+    rows: list[list[Size]]  # (k, n_clusters): sampled rows in both clusters
 
     @property
     def divided(self) -> list[tuple[int, list[float]]]:
-        """The clusters that this answer divides, with the shares of larger parts, largest first."""
+        """The clusters that this answer divides, each with the shares of its larger parts."""
         shares = [[n / (sum(row) or 1) for n in row] for row in self.rows]
         parts = [sorted((one for one in own if one >= 0.15), reverse=True) for own in shares]
         pairs = zip(self.label, parts, strict=True)
@@ -221,6 +221,6 @@ class ChoicePart(ReportPart):
 
     why: str
     considered: list[Considered]
-    likeness: OmitDefault[Known] = None  # adjusted Rand index with `alternative`
-    alternative: OmitDefault[AlternativePart | None] = None  # the most probable one
+    likeness: OmitDefault[Known] = None  # adjusted Rand index of the answer and `alternative`
+    alternative: OmitDefault[AlternativePart | None] = None  # the most probable other answer
     overlap: OmitDefault[Known] = None  # share of rows that may belong to another cluster

@@ -12,56 +12,53 @@ from distsvc.report.content.report import Report
 class Night(BaseModel):
     """A night of a job: the published run of its output, and the candidates held back there.
 
-    If no published run can be read, `run_id` is empty, `odd` has the reason, and `failed` has the
-    checks of the newest candidate. Unmeasured values are None. `new`, `back` and `gone` are cluster
-    ids, `failed` and `warned` are names of checks, and `held` are candidates. `drift` is the
-    largest population stability index, and `drifted` its column. By cluster id, `sizes` are numbers
-    of rows, `names` are given by the job, and `page_names` stand on the night's page.
+    Without a published run, `failed` has the checks of the newest candidate. Values that were not
+    measured are None.
     """
 
     job: str = ""
     date: str = ""
     output: str
-    run_id: str = ""
-    previous: str = ""
+    run_id: str = ""  # empty if no published run can be read
+    previous: str = ""  # id of the previous run
     created: str = ""
     rows: int | None = None
     clusters: int | None = None
-    outside: float | None = None
-    moved: float | None = None
-    ids_moved: float | None = None
-    new: list[int] = []
+    outside: float | None = None  # share of the rows outside every cluster
+    moved: float | None = None  # share of the rows that changed their cluster
+    ids_moved: float | None = None  # share of the ids that changed their cluster
+    new: list[int] = []  # ids of clusters, like `back` and `gone`
     back: list[int] = []
     gone: list[int] = []
-    drift: float | None = None
-    drifted: str = ""
-    failed: list[str] = []
+    drift: float | None = None  # largest population stability index of a column
+    drifted: str = ""  # the column with this index
+    failed: list[str] = []  # names of checks, like `warned`
     warned: list[str] = []
-    passed: int = 0
+    passed: int = 0  # number of checks, like `unmeasured`
     unmeasured: int = 0
     seconds: float | None = None
-    held: list[str] = []
-    sizes: dict[int, int] = {}
-    names: dict[int, str] = {}
-    page_names: dict[int, str] = {}
-    odd: str = ""
+    held: list[str] = []  # ids of candidates
+    sizes: dict[int, int] = {}  # rows by cluster id
+    names: dict[int, str] = {}  # names in the job by cluster id
+    page_names: dict[int, str] = {}  # names on the night's page by cluster id
+    odd: str = ""  # the reason why no published run can be read
 
     @property
     def checked(self) -> str:
-        """The checks that failed or warned, else the numbers that passed or were not measured."""
+        """The checks that failed or warned, or else the number that passed."""
         names = [f"{name} failed" for name in self.failed]
         names += [f"{name} warned" for name in self.warned]
         return ", ".join(names) or _words_of_checks(self.passed, self.unmeasured)
 
     @property
     def came(self) -> str:
-        """The ids of clusters that are new or came back, in words."""
+        """The ids of clusters that are new or came back, as text."""
         back = f"{some_ids(self.back)} back" if self.back else ""
         return ", ".join(filter(None, [some_ids(self.new), back]))
 
     @property
     def drift_and_column(self) -> str:
-        """The largest drift and its column, empty if it is not measured."""
+        """The largest drift and its column; empty if no drift was measured."""
         return "" if self.drift is None else f"{self.drift:.2f} {self.drifted}"
 
 
@@ -82,7 +79,7 @@ def words_of_night(report: Report) -> list[str]:
 
 
 def _words_of_checks(passed: int, unmeasured: int, noun: str = "") -> str:
-    """Return a text such as "3 checks passed, 1 not measured", if `noun` is "check"."""
+    """Return a text such as "3 checks passed, 1 not measured", here with the noun "check"."""
     plural = "" if (passed or unmeasured) == 1 else "s"
     noun = f" {noun}{plural}" if noun else ""
     words = [f"{passed}{noun} passed"] if passed else []
@@ -110,7 +107,7 @@ def _words_of_ids(lineage: LineagePart) -> list[str]:
 
 
 def some_ids(ids: Sequence[int | str]) -> str:
-    """Return the first few ids, and the number of further ones, in words."""
+    """Return the first few ids and the number of other ids, as in "0, 2 and 7 more"."""
     more = len(ids) - PAGE_LIMITS.history_ids
     shown = ", ".join(map(str, ids[: PAGE_LIMITS.history_ids]))
     return f"{shown} and {more:,} more" if more > 0 else shown

@@ -1,8 +1,8 @@
 """The base of all parts of ``report.json``, and the types of their fields.
 
 Unknown numbers are None, and NaN reads as None. Fields with a default may be missing from a file.
-A file is compared with the manifest's checksum before it is parsed. So only the types of fields are
-checked here, not the lengths of lists or the shapes of trees.
+Files are compared with the manifest's checksums before they are parsed. So only the types of fields
+are checked here, not the lengths of lists or the shapes of trees.
 """
 
 import math
@@ -54,7 +54,7 @@ Finite = Annotated[float, BeforeValidator(_finite)]
 _OMITTED = "omitted"
 Value = TypeVar("Value")
 OmitDefault = Annotated[Value, _OMITTED]
-"""A field that is left out of the JSON if it has its default value."""
+"""A field that is omitted from the JSON if it has its default value."""
 
 
 class ReportPart(Form):
@@ -78,7 +78,7 @@ def relabel(part: Some, ids: Sequence[int]) -> Some:
 
 
 def _relabelled(name: str, value: Any, ids: Sequence[int]) -> Any:
-    """Return the new value of a field, None if it does not change."""
+    """Return the new value of a field; None if the field does not change."""
     if isinstance(value, ReportPart):
         return relabel(value, ids)
     if name == "label" and value is not None:
@@ -94,16 +94,16 @@ Limits = Annotated[list[float], Field(min_length=1, max_length=2)]
 
 
 class CheckPart(ReportPart):
-    """The outcome of a check: the value found, the limit, and both in words."""
+    """The outcome of a check."""
 
     name: str
     level: Literal["error", "warn"]
     side: Side | None = None
     limit: Limits
-    warn: Limits | None = None  # a value beyond it is a warning
+    warn: Limits | None = None  # a value beyond this limit is a warning
     found: Known
     state: State
-    words: str
+    words: str  # the value found and the limit
 
     @property
     def sentence(self) -> str:
@@ -111,7 +111,7 @@ class CheckPart(ReportPart):
         return self.words.removeprefix(f"{self.name}: ")
 
     def event_fields(self) -> dict[str, object]:
-        """Return the outcome as fields of an event; the error of a failed check has its words."""
+        """Return the outcome as fields of an event; only warnings need the words."""
         fields = {"check": self.name, "state": self.state, "level": self.level}
         if self.state == "warned":
             fields["words"] = self.words
@@ -129,7 +129,7 @@ class StoryPart(ReportPart):
 
     id: Label
     event: Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
-    jaccard: Number
+    jaccard: Number  # overlap with the cluster that it continues, or overlaps most
     rows_before: Size  # rows in the previous table
     rows_after: Size  # rows in this table
     others: list[Label]
@@ -141,7 +141,7 @@ class StoryPart(ReportPart):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """The key that sorts clusters by kind of change, survivors last, and by size."""
+        """The sort key: clusters are sorted by kind of change, survivors last, then by size."""
         kind = "split off" if self.event == "split" and self.is_new else self.event
         return EVENT_ORDER.index(kind), -max(self.rows_before, self.rows_after), self.id
 
@@ -152,7 +152,7 @@ class StoryPart(ReportPart):
 
 
 class Moves(ReportPart):
-    """Counts of rows by earlier and present id, for all pairs of clusters that share rows."""
+    """Number of rows by earlier and present id, for all pairs of clusters that share rows."""
 
     before: list[Label]
     after: list[Label]
@@ -174,16 +174,16 @@ class LineagePart(ReportPart):
     because: list[str] = Field(default_factory=list)  # reasons against the previous model
     not_published: str | None = None  # expected output, if nothing is published there
     rows: Size  # rows that both models labelled
-    moved: Known  # share of `rows` in another cluster than by the previous model
-    ids_moved: OmitDefault[Known] = None  # share of the ids in both runs, in another cluster now
-    followed: bool | None = None  # the previous clusters were kept, since none were clearly better
+    moved: Known  # share of `rows` that the previous model puts into another cluster
+    ids_moved: OmitDefault[Known] = None  # share of the ids in both runs that changed their cluster
+    followed: bool | None = None  # previous clusters were kept, since no others are clearly better
     next_id: Size  # lower bound of all ids that are still free
     clusters: list[StoryPart]
     moves: Moves | None = None
 
 
 class ColumnDrift(ReportPart):
-    """Drift of a column: population stability index, and shares of missing values."""
+    """Drift of a column: its population stability index, and its shares of missing values."""
 
     column: str
     index: Number
@@ -211,8 +211,8 @@ class DriftPart(ReportPart):
     """Drift from the table of the previous model, the largest first."""
 
     columns: list[ColumnDrift]
-    score: Known  # index of the previous model's scores of `score_rows` rows
-    score_rows: Size
+    score: Known  # population stability index of the previous model's scores
+    score_rows: Size  # rows with these scores
     outlier_share_before: Known
     outlier_share_after: Known
 
@@ -227,13 +227,13 @@ class LeadingColumn(ReportPart):
 class Reason(ReportPart):
     """A column's share of a row's outlier score, the row's value there, and a typical value."""
 
-    column: str  # for a category with the row's value
+    column: str  # with the row's value if the column is a category
     share: Number
     value: Known = None
     typical: OmitDefault[Known] = None
     unit: OmitDefault[str] = ""  # unit as in `ColumnPart`
     width: OmitDefault[Size | None] = None  # length of a vector
-    held: OmitDefault[Known] = None  # share of its cluster's rows in the category
+    held: OmitDefault[Known] = None  # share of the cluster's rows with the row's category
 
 
 class FarRow(ReportPart):
@@ -251,7 +251,7 @@ class ReasonsPart(ReportPart):
 
     leading: list[LeadingColumn]  # the columns that are most often a row's first reason
     farthest: list[FarRow]  # the rows with the lowest scores
-    counted: OmitDefault[Size | None] = None  # sampled rows for `leading`; None for all rows
+    counted: OmitDefault[Size | None] = None  # sampled rows for `leading`; None if all rows
 
 
 class MembershipPart(ReportPart):
@@ -261,13 +261,13 @@ class MembershipPart(ReportPart):
     counts: Annotated[list[Size], Field(min_length=2)]  # histogram from 0 to 1
 
     def above(self, share: float) -> float:
-        """Return the share of rows with a membership of at least `share`, the edge of a bin."""
+        """Return the share of rows with a membership of at least `share`, an edge of a bin."""
         first = round(share * len(self.counts))
         return sum(self.counts[first:]) / max(sum(self.counts), 1)
 
 
 class Spread(ReportPart):
-    """The quartiles of rows in a column, and the share of these rows in a range."""
+    """The quartiles of some rows in a column, and the share of these rows in a range."""
 
     lower: Number
     median: Number
@@ -282,24 +282,24 @@ class ProfileColumn(ReportPart):
     apart: Number  # share of the cluster's sample in the range, minus the share of other rows
     low: Known  # None if the range is open
     high: Known
-    inside: Spread  # quartiles of the cluster's rows
-    outside: Spread  # quartiles of all others
-    present: OmitDefault[bool | None] = None  # True if the range is the rows with a category
+    inside: Spread  # of the cluster's rows
+    outside: Spread  # of all other rows
+    present: OmitDefault[bool | None] = None  # of a category: whether the rows have it
     unit: OmitDefault[str] = ""  # "date", "time", "clock", "seconds" or ""
 
     @property
     def width(self) -> float:
-        """Distance of the quartiles of the cluster's rows; 0 if they are equal."""
+        """Distance between the quartiles of the cluster's rows."""
         return self.inside.upper - self.inside.lower
 
     @property
     def level(self) -> str:
-        """The name of the column, after "not" if the range describes rows without the category."""
+        """The name of the column, after "not" for rows without the category."""
         return f"not {self.column}" if self.present is False else self.column
 
 
 class TypicalRow(ReportPart):
-    """A row by its number and id, with its values in the columns of a profile."""
+    """A typical row of a cluster, with its values in the columns of the profile."""
 
     row: Size
     id: OmitDefault[str | None] = None
@@ -307,11 +307,11 @@ class TypicalRow(ReportPart):
 
 
 class ProfilePart(ReportPart):
-    """A cluster's profile: its rows in the sample, its best columns first, typical rows."""
+    """A cluster's profile."""
 
     label: Label
-    rows: Size
-    columns: list[ProfileColumn]
+    rows: Size  # sampled rows of the cluster
+    columns: list[ProfileColumn]  # the column that sets the cluster apart best comes first
     typical: list[TypicalRow]
 
 
@@ -321,10 +321,10 @@ class ColumnPart(ReportPart):
     column: str
     kind: str
     scale: OmitDefault[str] = ""  # scale for learners
-    reason: OmitDefault[str] = ""  # reason for kind and scale, or against use
+    reason: OmitDefault[str] = ""  # reason for kind and scale, or for leaving the column out
     feature: OmitDefault[bool] = True
     missing: OmitDefault[Size] = 0  # number of missing values
-    explained: OmitDefault[Known] = None  # share of its spread, adjusted for chance
+    explained: OmitDefault[Known] = None  # share of the spread that clusters explain
     levels: OmitDefault[list[str]] = Field(default=[])
     rows: OmitDefault[list[list[Size]]] = Field(default=[])  # rows by cluster (k) and level
     sampled: OmitDefault[bool] = False  # `rows` counts a sample
@@ -333,18 +333,18 @@ class ColumnPart(ReportPart):
     )
     leaning: OmitDefault[list[Number]] = Field(default=[])  # Cliff's delta of each cluster
     absent: OmitDefault[list[Size]] = Field(default=[])  # missing values by cluster
-    filled: OmitDefault[Known] = None  # the value in place of missing ones
+    filled: OmitDefault[Known] = None  # the value that replaces missing values
     gap: OmitDefault[str] = ""  # "missing unless status=left" if a level explains missing values
     unit: OmitDefault[str] = ""  # unit as in `ProfileColumn`
 
     @property
     def explained_share(self) -> float:
-        """The explained share, 0 if it is unknown."""
+        """The explained share; 0 if it is unknown."""
         return self.explained or 0.0
 
     @property
     def level_shares(self) -> list[tuple[str, list[tuple[float, float]]]]:
-        """The levels, with their share in every cluster and its difference from the others."""
+        """Levels, with their share in each cluster, and this share minus that of other rows."""
         counts = np.array(self.rows, np.float64)
         n_rows = counts.sum(axis=1, keepdims=True)
         shares = counts / np.maximum(n_rows, 1.0)
@@ -358,7 +358,7 @@ class ColumnPart(ReportPart):
 
     @property
     def median_unit(self) -> float:
-        """The unit of clusters' medians: their mean quartile range, or the medians' range."""
+        """The unit of clusters' medians: the mean quartile range, or else the medians' range."""
         quartiles = np.array(self.quartiles, np.float64)
         known = quartiles[~np.isnan(quartiles).any(axis=1)]
         if not len(known):
@@ -388,7 +388,7 @@ class NamedColumn(ReportPart):
 
     column: str
     text: str
-    low: OmitDefault[Known] = None  # end of the range in `text`; words have none
+    low: OmitDefault[Known] = None  # end of the range in `text`, if there is a range
     high: OmitDefault[Known] = None
 
     @property
@@ -398,7 +398,7 @@ class NamedColumn(ReportPart):
 
 
 class ProfilesPart(ReportPart):
-    """Profiles of clusters, the largest first, in a sample of `rows`."""
+    """Profiles of clusters in a sample of `rows` rows, the largest cluster first."""
 
     rows: Size
     clusters: Annotated[list[ProfilePart], Field(min_length=1)]
@@ -408,5 +408,5 @@ class RowsPart(ReportPart):
     """The query for the rows of a cluster, and the labels of a small table as CSV."""
 
     query: str
-    held_query: OmitDefault[str] = ""  # the same for the files of a candidate
+    held_query: OmitDefault[str] = ""  # query for the files of a candidate
     csv: OmitDefault[str] = ""  # columns id or row, label, score, outlier

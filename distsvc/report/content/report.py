@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue
 
+from distsvc.errors import things
 from distsvc.errors.forms import parsed
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import (
@@ -77,12 +78,12 @@ def phase_title(name: str) -> str:
 
 
 class InputPart(ReportPart):
-    """The table: its path or paths, rows used and read, and the columns that were clustered."""
+    """The table: its path or paths, and its clustered rows and columns."""
 
     path: str | Annotated[list[str], Field(min_length=2)]
     format: str
-    n_rows: Size
-    n_rows_read: Size
+    n_rows: Size  # clustered rows
+    n_rows_read: Size  # clustered rows and rows that were left out
     n_features: Size
     columns: list[str]
     state: OmitDefault[str] = ""  # version or snapshot of a table of a lake
@@ -92,7 +93,7 @@ class InputPart(ReportPart):
 
     @property
     def shown_path(self) -> str:
-        """The first path, and the number of further ones."""
+        """The first path, and the number of further paths."""
         if isinstance(self.path, str):
             return self.path
         return f"{self.path[0]} and {len(self.path) - 1} more"
@@ -107,7 +108,7 @@ class ModelPart(ReportPart):
 
 
 class ClusterRow(ReportPart):
-    """One cluster: its rows, their share of all, and its outliers."""
+    """A cluster: its number of rows, their share of all rows, and its number of outliers."""
 
     label: Label
     rows: Size
@@ -126,7 +127,7 @@ class OutlierPart(ReportPart):
     rows: Size
     share: Number
     defined: OmitDefault[bool] = True  # whether the model detects outliers
-    only: OmitDefault[bool] = False  # whether it has no clusters
+    only: OmitDefault[bool] = False  # whether the model has no clusters
     meaning: OmitDefault[str] = ""  # meaning of the score; empty for f(x)
 
 
@@ -138,7 +139,7 @@ class ScoreHistogram(ReportPart):
     counts: list[Size]
     heading: OmitDefault[str] = "Inside or outside"  # heading of the page's section
     title: OmitDefault[str] = ""  # title of the axis; empty for f(x)
-    boundary: OmitDefault[Number | None] = 0.0  # rows below it are outliers
+    boundary: OmitDefault[Number | None] = 0.0  # rows with lower scores are outliers
 
 
 class Sample(ReportPart):
@@ -156,11 +157,11 @@ class Sample(ReportPart):
 
 
 class IndexValue(ReportPart):
-    """A validity index, None if it is not defined; its standard error if it is sampled."""
+    """A validity index; None if it is not defined."""
 
     value: Known
-    rows: Size | None = None
-    error: OmitDefault[Known] = None
+    rows: Size | None = None  # rows from which the index was computed
+    error: OmitDefault[Known] = None  # standard error, if these rows are a sample
 
 
 class PhaseCost(ReportPart):
@@ -194,12 +195,7 @@ class ForecastPart(ReportPart):
 
 
 class Report(ReportPart):
-    """The whole of ``report.json``; parts that only some models have may be None.
-
-    `names` are the job's names of clusters, by id, and `earlier_names` are the columns in the names
-    of the previous run. `doubts` are reasons to doubt the clusters, as ends of sentences, the
-    strongest first.
-    """
+    """The whole of ``report.json``; parts that only some models have may be None."""
 
     title: str
     distsvc_version: str
@@ -209,12 +205,13 @@ class Report(ReportPart):
     input: InputPart
     model: ModelPart
     clusters: list[ClusterRow]
-    names: OmitDefault[dict[str, str]] = Field(default={})
+    names: OmitDefault[dict[str, str]] = Field(default={})  # names in the job, by cluster id
+    # Columns in the names of the previous run's clusters, by id.
     earlier_names: OmitDefault[dict[str, list[NamedColumn]]] = Field(default={})
     outliers: OutlierPart
     score_histogram: ScoreHistogram
     warnings: list[str]
-    doubts: OmitDefault[list[str]] = Field(default=[])
+    doubts: OmitDefault[list[str]] = Field(default=[])  # ends of sentences, the strongest first
     sample: Sample
     picture: OmitDefault[DomainPart | None] = None
     tree: OmitDefault[TreePart | None] = None
@@ -234,13 +231,12 @@ class Report(ReportPart):
     held: OmitDefault[bool] = False
     publish_command: OmitDefault[str | None] = None
     phases: list[PhaseCost]
-    was_there: bool = Field(default=False, exclude=True)  # an earlier run published it
-    was_renamed: bool = Field(default=False, exclude=True)  # and this run changed its names
+    was_there: bool = Field(default=False, exclude=True)  # an earlier run published the result
+    was_renamed: bool = Field(default=False, exclude=True)  # this run changed the result's names
 
     def __repr__(self) -> str:
-        k, n = len(self.clusters), self.input.n_rows
-        clusters = "" if self.outliers.only else f"{k:,} cluster{'s' * (k != 1)} in "
-        return f"<distsvc report: {clusters}{n:,} rows>"
+        clusters = "" if self.outliers.only else f"{things(len(self.clusters), 'cluster')} in "
+        return f"<distsvc report: {clusters}{self.input.n_rows:,} rows>"
 
     __str__ = __repr__
 
@@ -263,5 +259,5 @@ class Report(ReportPart):
 
     @classmethod
     def parsed(cls, content: object, name: str) -> Self:
-        """Return the report of parsed JSON; `DataError` with the file `name` for other content."""
+        """Return the report of JSON in the file `name`; `DataError` for any other content."""
         return parsed(cls, content, name, "the report", ("SplitNode", "LeafNode"))

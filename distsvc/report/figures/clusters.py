@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from distsvc.errors import things
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.parts import ProfileColumn, ProfilePart, ProfilesPart
@@ -21,7 +22,7 @@ from distsvc.report.figures.mpl import (
     MaxNLocator,
     Patch,
 )
-from distsvc.report.formats import measured, one_line, percent, short_name, things
+from distsvc.report.formats import measured, one_line, percent, short_name
 
 BADGE = 7.5  # half the side of a number's box, in points
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from distsvc.errors import things
 from distsvc.report.content.model_parts import Curve, LeafNode, SplitNode, Term, TreeNode
 from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures import drawing
@@ -23,7 +24,7 @@ from distsvc.report.figures.mpl import (
     MaxNLocator,
     TransformedBbox,
 )
-from distsvc.report.formats import compact, one_line, percent, short_name, things
+from distsvc.report.formats import compact, one_line, percent, short_name
 
 CURVE_WORDS = {
     "elbow": "at the elbow",

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from distsvc.errors import things
 from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
-from distsvc.report.formats import percent, things
+from distsvc.report.formats import percent
 
 ALL_DIFFER_ONLY_IN = "they differ only in"
-"""Beginning of the doubt that all pairs of clusters differ in the same single column."""
+"""Beginning of a doubt: all clusters differ in one column only, in the same column."""
 
 
 def doubt(report: Report) -> str:
@@ -16,7 +17,7 @@ def doubt(report: Report) -> str:
 
 
 def _doubts(report: Report) -> Iterator[str]:
-    """Yield doubts about the clusters, the strongest first, as ends of sentences or empty."""
+    """Yield doubts about the clusters, the strongest first, as ends of sentences; some are ""."""
     yield why_unclear(report)
     yield from (each for each in report.doubts if each.startswith(ALL_DIFFER_ONLY_IN))
     k, choice = len(report.clusters), report.choice
@@ -48,14 +49,14 @@ def best_guess(report: Report) -> str:
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return the numbers of clusters of all good answers; [] unless each has 10 or more."""
+    """Return each good answer's number of clusters; [] unless all have 10 or more."""
     candidates = report.levels.candidates if report.levels else []
     good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= 0.8]
     return sorted(good) if good and min(good) >= 10 else []
 
 
 def outcome(report: Report) -> list[str]:
-    """Return a line on a run in parts: clusters, outliers, comparison with the night before."""
+    """Return the parts of a line on a run: clusters, outliers, changes since the last night."""
     outliers, rows = report.outliers, f"{report.input.n_rows:,} rows"
     end = words_of_night(report)
     if report.was_renamed:
@@ -73,7 +74,7 @@ def outcome(report: Report) -> list[str]:
 
 
 def why_unclear(report: Report) -> str:
-    """Return the reason why the clusters may not be real, as the end of a sentence, or nothing."""
+    """Return the reason why clusters may not be real, as the end of a sentence; else empty."""
     # Clusters are doubtful if a quarter of the models or fewer agree, or if another sample would
     # rarely give them and the weakest split may be chance.
     levels, facts = report.levels, report.model.fitted

@@ -15,14 +15,14 @@ LOG_SHARE = "log(share(", "))"
 
 
 def cluster_names(report: Report) -> dict[int, str]:
-    """Return the name of each cluster by its id, if any: the job's, or one by its columns."""
+    """Return names of clusters by id: from the job, or else made from their columns."""
     found = {label: _joined(each) for label, each in column_names(report).items()}
     given = {row.label: report.names.get(str(row.label)) for row in report.clusters}
     return found | {label: one_line(name, 60) for label, name in given.items() if name}
 
 
 def column_names(report: Report) -> dict[int, list[NamedColumn]]:
-    """Return the named columns of each cluster with a profile, by cluster id."""
+    """Return the columns in the name of each cluster with a profile, by cluster id."""
     if report.profiles is None:
         return {}
     earlier = {int(label): each for label, each in report.earlier_names.items()}
@@ -30,7 +30,7 @@ def column_names(report: Report) -> dict[int, list[NamedColumn]]:
 
 
 def renamed(report: Report) -> list[tuple[int, str, str]]:
-    """Return id, earlier and present name of each cluster whose name by columns has changed."""
+    """Return id, earlier name and present name of clusters whose name from columns has changed."""
     now, given = column_names(report), report.names
     names_now = {label: _joined(each) for label, each in now.items() if str(label) not in given}
     before = {label: _joined(each) for label, each in report.earlier_names.items()}
@@ -47,9 +47,9 @@ def names(
     earlier: Mapping[int, Sequence[NamedColumn]] | None = None,
 ) -> dict[int, list[NamedColumn]]:
     """Return the columns in each cluster's name by label; empty if no column sets it apart."""
-    # A cluster keeps its name in `earlier` while that is true. Another name has the fewest columns
-    # that make it unique in any order and, if possible, fit no other cluster. Names that stay equal
-    # have ranges in place of words such as "high".
+    # A cluster keeps its `earlier` name while this name is true. A new name has the fewest columns
+    # that make it unique, whatever their order. If possible, it fits no other cluster. Names that
+    # are equal have ranges in place of words such as "high".
     kept, shown = dict[int, Sequence[NamedColumn]](), dict[int, Sequence[ProfileColumn]]()
     waiting = list[ProfilePart]()
     for one in found:
@@ -80,7 +80,7 @@ def names(
 def _fits_another(
     columns: Sequence[ProfileColumn], label: int, found: Sequence[ProfilePart]
 ) -> bool:
-    """Return True if another cluster has its medians in the ranges of all columns of a name."""
+    """Return True if the medians of another cluster lie in the ranges of all `columns`."""
     for other in found:
         medians = {one.column: one.inside.median for one in other.columns}
         if other.label != label and all(
@@ -91,7 +91,7 @@ def _fits_another(
 
 
 def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[ProfileColumn]:
-    """Return the profile's columns of an earlier name; empty if the name is no longer true."""
+    """Return a profile's columns in an earlier name; empty if the name is no longer true."""
     now = {column.column: column for column in profile.columns}
     found = [now[one.column] for one in named if one.column in now]
     is_true = len(found) == len(named) and all(
@@ -112,7 +112,7 @@ def _has(range_of: ProfileColumn | NamedColumn, value: float) -> bool:
 def _named(
     columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn], kept: Sequence[NamedColumn]
 ) -> list[NamedColumn]:
-    """Return a name's columns in words, or with their range if one of `peers` lies beyond it."""
+    """Return a name's columns in words, or with a range if a column of `peers` lies beyond it."""
     rest = ""
     if len(columns) == 1 and columns[0].present is not None:
         rest = ", otherwise like the others"
@@ -128,7 +128,7 @@ def _named(
 
 
 def _in_range(column: ProfileColumn) -> NamedColumn:
-    """Return a named column with its range, as "bytes 12 to 40", if it is a number."""
+    """Return a named column; numbers have their range, as "bytes 12 to 40"."""
     if column.present is not None:
         return NamedColumn(column=column.column, text=words(column))
     if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
@@ -144,7 +144,7 @@ def _joined(named: Sequence[NamedColumn]) -> str:
 
 
 def _is_beyond(other: ProfileColumn, column: ProfileColumn) -> bool:
-    """Return True if another cluster with the same words has clearly more extreme values."""
+    """Return True if `other`, with the same words, has clearly more extreme values."""
     place = _place_word(column)
     if _place_word(other) != place:
         return False
@@ -159,7 +159,7 @@ def _is_above(one: ProfileColumn, other: ProfileColumn) -> bool:
 
 
 def words(column: ProfileColumn) -> str:
-    """Return the place of a cluster in a column in a few words: "high bytes", "rpm = 0"."""
+    """Return a cluster's values in a column in a few words: "high bytes", "rpm = 0"."""
     if column.present is not None:
         return _short(column.column) if column.present else f"not {_short(column.column)}"
     place, frequent = _place_word(column), _inner(column.column, *LOG_SHARE)
@@ -172,7 +172,7 @@ def words(column: ProfileColumn) -> str:
 
 
 def _place_word(column: ProfileColumn) -> str:
-    """Return the word for a cluster's place in a column, empty for a category or a single value."""
+    """Return "high", "low" or the like; empty for a category or a single value."""
     inside, outside = column.inside, column.outside
     if column.present is not None:
         return ""
@@ -208,6 +208,6 @@ def _short(column: str) -> str:
 
 
 def _inner(column: str, begin: str, end: str) -> str | None:
-    """Return a column's name between `begin` and `end`, None if it lacks one of these."""
+    """Return the text between `begin` and `end`; None if the column does not have both."""
     fits = column.startswith(begin) and column.endswith(end) and len(column) > len(begin + end)
     return column[len(begin) : -len(end)] if fits else None
