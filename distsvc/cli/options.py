@@ -184,7 +184,6 @@ def short_keys(command: Command) -> Command:
 
 
 def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
-    """Add options to a command, in the order of its help."""
     for option in reversed(options):
         command = option(command)
     return command

@@ -8,11 +8,7 @@ LONGEST_WORD, LONGEST_TEXT = 300, 2000
 
 
 def one_line(text: str) -> str:
-    r"""Return a text as one printable line, shortened; unprintable characters become escapes.
-
-    Line ends (``\n``), terminal escapes, marks of writing direction and lone surrogates can't be
-    printed.
-    """
+    """Return a text as one line, shortened; line ends and unprintable characters become escapes."""
     if len(text) > LONGEST_WORD:
         text = re.sub(
             rf"\S{{{LONGEST_WORD + 1},}}", lambda word: _shortened(word[0], LONGEST_WORD), text

@@ -79,13 +79,13 @@ def bare_text(text: str) -> str:
     return _IN_TEXT.sub(lambda found: bare_url(found[0]), text) if "://" in text else text
 
 
-IN_MEMORY = "frame"
+FRAME = "frame"
 """Part of the names of temporary folders for tables in memory."""
 
 
 def is_in_memory(path: str) -> bool:
     """Return True for the temporary file of a table in memory."""
-    return Path(path).parent.name.startswith(f"distsvc-{IN_MEMORY}-")
+    return Path(path).parent.name.startswith(f"distsvc-{FRAME}-")
 
 
 def shown_urls(urls: Sequence[str]) -> str:

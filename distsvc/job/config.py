@@ -1,32 +1,24 @@
 """The typed configuration of a job, which `distsvc.job.file` reads.
 
-The keys of ``[model]`` come from the table in `distsvc.job.parameters`. One that is not given is
-None here, and later gets the default of `of_job` or of the estimator.
+The keys of ``[model]`` come from the table in `distsvc.job.parameters`. A key that is not given is
+None; later, `of_job` or the estimator sets its default.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
 import os
 import shlex
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, Union
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
     GetPydanticSchema,
     PrivateAttr,
     create_model,
     field_serializer,
     model_validator,
-)
-from pydantic_core.core_schema import (
-    CoreSchema,
-    no_info_before_validator_function,
-    tagged_union_schema,
 )
 
 from distsvc.errors import JobFileError
@@ -47,7 +39,7 @@ from distsvc.job.parameters import (
 
 
 def _usable_path(path: str) -> str:
-    """Return a path or URL; ValueError if it carries credentials, or no file system can have it."""
+    """Return a path or URL; ValueError for credentials, NUL, and names too long for a file."""
     if "\0" in path:
         raise ValueError(f"must be a path without NUL, found {path!r}")
     if "://" in path:
@@ -64,8 +56,15 @@ def _usable_path(path: str) -> str:
     return path
 
 
+Section: TypeAlias = dict[str, Any]
+"""The keys of a section, with values of any type."""
+
+Sections: TypeAlias = dict[str, Any]
+"""The sections of a job file by name, not yet validated."""
+
+
 class _Section(Form, extra="forbid"):
-    """A section with strict types: numbers are neither texts nor booleans."""
+    """Base of sections. Their types are strict: numbers are neither texts nor booleans."""
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -86,11 +85,11 @@ Several = Annotated[
 OneOrSeveral = GetPydanticSchema(
     lambda _, schema: schema(Annotated[Several, AfterValidator(_one_or_all)])
 )
-"""A text or a list of texts; a list with one text becomes that text."""
+"""A path or a list of paths; a list of length 1 becomes its path."""
 
 
 def _relative(name: str) -> str:
-    """Return a path below a folder; ValueError for any other text."""
+    """Return a path that is relative to a folder; ValueError for any other text."""
     parts = name.split("/")
     if "://" in name or "\0" in name or {"", ".", ".."} & set(parts):
         raise ValueError(
@@ -121,7 +120,7 @@ class InputConfig(_Section):
     where: str | None = None
     """A condition on columns: the rows to use. Default: all."""
     ready: Annotated[Text, AfterValidator(_relative)] | None = None
-    """A file below the path that exists once the input is complete. Default: wait for nothing."""
+    """A file below the path that exists once the input is complete. Default: wait for no file."""
 
     _classes_key: str = PrivateAttr(CLASSES_KEY)
 
@@ -154,7 +153,6 @@ Command = Annotated[
 
 
 def _day(text: str) -> str:
-    """Return a date; ValueError for other texts, and if there is no such day."""
     try:
         parse_day(text)
     except ValueError:
@@ -166,7 +164,7 @@ Day = Annotated[str, AfterValidator(_day)]
 
 
 class JobConfig(_Section):
-    """``[job]``: its name, commands after a run, and the day of a run."""
+    """``[job]``: the job's name, commands after a run, and the day of a run."""
 
     name: Text = "job"
     """The job's name in metrics and lineage events. Default: the name of its file."""
@@ -186,7 +184,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class PreprocessConfig(_Section):
     """``[preprocess]``: scaling, missing values, logarithms and encodings.
 
-    The scale "auto" is "standard" or "unit", depending on the table. See also `Job.missing`.
+    The scale "auto" means "standard" or "unit", depending on the table. See also `Job.missing`.
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] | None = None
@@ -209,7 +207,7 @@ _SCALED = ("continuous", "rounded", "count", "share", "zero-inflated")
 
 
 class ColumnKind(_Section):
-    """A key of ``[columns]``: kind and scale of a column."""
+    """A key of ``[columns]``: the kind and the scale of a column."""
 
     kind: Literal[
         "continuous", "rounded", "count", "share", "zero-inflated", "ordinal", "binary",
@@ -267,11 +265,11 @@ class ModelConfig(_Section):
 
     @property
     def most_clusters(self) -> int | None:
-        """The number of clusters above which clusters are joined, if there is one."""
+        """The maximum number of clusters, unless it is a parameter of the estimator."""
         return self.max_clusters if "max_clusters" in self._own_keys() else None
 
     @model_validator(mode="after")
-    def _parameters_that_do_not_go_together(self) -> ModelConfig:
+    def _parameters_that_do_not_go_together(self) -> Self:
         check_together(self.algorithm, dict(self) | self.parameters())
         joins = {"max_clusters": self.max_clusters, "min_cluster_rows": self.min_cluster_rows}
         key = next((name for name, value in joins.items() if value is not None), None)
@@ -283,7 +281,6 @@ class ModelConfig(_Section):
 
 
 def _model_section(algorithm: str) -> type[ModelConfig]:
-    """Return the ``[model]`` section of an algorithm, with optional keys."""
     types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     keys: Section = {name: (of | None, None) for name, of in types.items() if of}
     if algorithm in CLUSTER_KEYS:
@@ -294,12 +291,6 @@ def _model_section(algorithm: str) -> type[ModelConfig]:
     return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)
 
 
-Section: TypeAlias = dict[str, Any]
-"""The keys of a section, of any type."""
-
-Sections: TypeAlias = dict[str, Any]
-"""Sections by name, as in a job file, not yet validated."""
-
 MODEL_SECTIONS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
 """The ``[model]`` section of every algorithm."""
 
@@ -309,30 +300,28 @@ MIXED = ("auto", "mixture")
 """Algorithms that take categories and missing values."""
 
 
-def _algorithm(model: object) -> str:
-    """Return the algorithm of a ``[model]`` section, a dictionary or a model."""
-    if isinstance(model, dict):
-        return model.get("algorithm", DEFAULT_MODEL.algorithm)
-    return getattr(model, "algorithm", DEFAULT_MODEL.algorithm)
-
-
 def _with_algorithm(model: object) -> object:
-    """Return a ``[model]`` section with the algorithm that its keys mean."""
+    """Return a ``[model]`` section with its algorithm, which the other keys may imply."""
     # Keys that the default algorithm lacks mean support vector clustering.
-    if not isinstance(model, dict) or _algorithm(model) != DEFAULT_MODEL.algorithm:
+    default = DEFAULT_MODEL.algorithm
+    if not isinstance(model, dict) or model.get("algorithm", default) != default:
         return model
-    by_default = {"gamma": "auto"}
-    given = {name: v for name, v in model.items() if by_default.get(name) != v}
-    others = given.keys() - MODEL_SECTIONS[DEFAULT_MODEL.algorithm].model_fields.keys()
-    return model | {"algorithm": "support-vector"} if others else given
+    given = {name: value for name, value in model.items() if (name, value) != ("gamma", "auto")}
+    if given.keys() - type(DEFAULT_MODEL).model_fields.keys():
+        return model | {"algorithm": "support-vector"}
+    return given | {"algorithm": default}
 
 
-def _any_model(_: object, schema: GetCoreSchemaHandler) -> CoreSchema:
-    """Return the schema of ``[model]``: a union tagged by the algorithm."""
-    choices = {algorithm: schema(section) for algorithm, section in MODEL_SECTIONS.items()}
-    return no_info_before_validator_function(
-        _with_algorithm, tagged_union_schema(choices, _algorithm)
+_ANY_MODEL = GetPydanticSchema(
+    lambda _, schema: schema(
+        Annotated[
+            Union[tuple(MODEL_SECTIONS.values())],  # noqa: UP007
+            Field(discriminator="algorithm"),
+            BeforeValidator(_with_algorithm),
+        ]
     )
+)
+"""The ``[model]`` section of any algorithm."""
 
 
 class ContinuityConfig(_Section):
@@ -352,23 +341,23 @@ class ContinuityConfig(_Section):
     prefer_previous: bool = True
     """Keep the clusters of the previous run, unless others are clearly better."""
     reference: PathOrUrl | None = None
-    """A published run; every night, drift from its table is measured."""
+    """A published run. Every night's report has the drift from this run's table."""
 
 
 def _limit(value: object) -> Section:
-    """Return the table of a check; false means no limit."""
+    """Return the table of a check; the value false means that the check has no limit."""
     given = value if isinstance(value, dict) else {"limit": value}
     return given | {"limit": None} if given.get("limit") is False else given
 
 
 def _never(value: object) -> Section:
-    """Return the table of a check, with a limit of 0 for true."""
+    """Return the table of a check; the value true means a limit of 0."""
     given = _limit(value)
     return given | {"limit": 0.0} if given.get("limit") is True else given
 
 
 class _Check(_Section):
-    """A check with a limit (None if the check is off) and a limit for warnings."""
+    """Base of checks with a limit, None if the check is off, and a limit for warnings."""
 
     level: Literal["error", "warn"] = "error"
 
@@ -402,7 +391,7 @@ def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
     return limits
 
 
-_TWO = Field(strict=False, min_length=2, max_length=2)
+_TWO = Field(strict=False)
 Counts = Annotated[tuple[Count, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
 Shares = Annotated[tuple[Share, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
 
@@ -436,8 +425,8 @@ class ChecksConfig(_Section):
     """
 
     same_units: Never | None = None
-    """Whether a result is held back if a column's unit seems to have changed: all its values are
-    about the same multiple of the previous run's."""
+    """Whether a result is held back if a column's unit seems to have changed: if all its values
+    are about the same multiple of the previous run's values."""
     min_rows: Limit | None = None
     """The least number of rows with a label."""
     max_rows: Limit | None = None
@@ -455,7 +444,7 @@ class ChecksConfig(_Section):
     max_rows_moved: Limit | None = None
     """The largest share of the rows that the previous model puts into another cluster."""
     max_ids_moved: Limit | None = None
-    """The largest share of the ids in both runs whose cluster differs from the previous run's."""
+    """The largest share of the ids in both runs that have another cluster than before."""
     max_new_share: Limit | None = None
     """The largest share of the clusters with new ids."""
     max_gone_share: Limit | None = None
@@ -468,7 +457,7 @@ class ChecksConfig(_Section):
     same_columns: Never | None = None
     """Whether a result with columns that the previous run did not have is held back."""
     min_agreement: Limit | None = None
-    """The least chance that another sample of the table gives this answer."""
+    """The least chance that another sample of the table gives the same answer."""
     unique_id: Never | None = None
     """Whether rows that share an id, or have none, hold a result back."""
 
@@ -506,7 +495,7 @@ another unit, or a single value.
 
 
 class ClusterConfig(_Section):
-    """``[cluster]``: workers and the cut of the table. Labels never depend on them."""
+    """``[cluster]``: workers, and how the table is cut. Labels never depend on these keys."""
 
     workers: Annotated[int, Field(ge=0, le=10_000)] | None = None
     """Worker processes on this machine; 0 is this process. Default: 0 below 64 MiB, else one per
@@ -514,7 +503,7 @@ class ClusterConfig(_Section):
     threads: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Threads of each worker."""
     partition_rows: Rows = 1_000_000
-    """Rows of a task and of an output file, unless they exceed 1 GiB."""
+    """Rows of a task and of an output file. Tasks with more than 1 GiB get fewer rows."""
     block_rows: Rows | None = None
     """Rows in memory at a time. Default: by the number of columns."""
     workdir: PathOrUrl | None = None
@@ -522,7 +511,7 @@ class ClusterConfig(_Section):
 
 
 class OutputConfig(_Section):
-    """``[output]``: path and format of the published run, and optional columns."""
+    """``[output]``: path and format of the published run, and its optional columns."""
 
     path: PathOrUrl
     """The folder, or `s3://bucket/prefix`, where the run is published."""
@@ -573,7 +562,7 @@ UNDECIDING: Any = {
     "output": {"path"},
     "continuity": {"previous", "reference"},
 }
-"""Keys outside a job's digest: they don't affect labels. The previous model has its own digest."""
+"""Keys outside a job's digest, since they don't affect labels or have a digest of their own."""
 
 
 class Job(_Section):
@@ -584,7 +573,7 @@ class Job(_Section):
     job: JobConfig = JobConfig()
     preprocess: PreprocessConfig = PreprocessConfig()
     columns: Kinds = Field(default_factory=dict)
-    model: Annotated[ModelConfig, GetPydanticSchema(_any_model)] = DEFAULT_MODEL
+    model: Annotated[ModelConfig, _ANY_MODEL] = DEFAULT_MODEL
     continuity: ContinuityConfig = ContinuityConfig()
     names: ClusterNames = Field(default_factory=dict)
     checks: ChecksConfig = ChecksConfig()
@@ -599,7 +588,7 @@ class Job(_Section):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether columns are modelled, so that categories and missing values are allowed."""
+        """Whether columns are modelled; then categories and missing values are allowed."""
         return self.model.algorithm in MIXED and self.preprocess.scale is None
 
     @property
@@ -609,7 +598,7 @@ class Job(_Section):
         return "error" if given == "auto" and not self.is_mixed else given
 
     @model_validator(mode="after")
-    def _sections_that_do_not_go_together(self) -> Job:
+    def _sections_that_do_not_go_together(self) -> Self:
         algorithm, classes = self.model.algorithm, self.input.classes
         if classes is not None and classes in (self.input.columns or ()):
             raise ValueError(
@@ -642,7 +631,7 @@ class Job(_Section):
         return self
 
     def _check_columns(self) -> None:
-        """Raise ValueError if a key uses a column that another key leaves out or uses otherwise."""
+        """Raise ValueError if a key uses a column that another key excludes or uses otherwise."""
         given, kinds, encode = self.input, self.columns, self.preprocess.encode
         ignored = dict.fromkeys(given.exclude, "input.exclude")
         ignored |= {name: f"columns.{name}" for name, of in kinds.items() if of.kind == IGNORE}
@@ -678,6 +667,6 @@ RENAMED = {("input", "label"): "classes", ("continuity", "match"): "min_overlap"
 
 
 def with_key(job: Job, section: str, key: str, value: object) -> Job:
-    """Return a job with another value of a key, without validation."""
+    """Return a copy of a job with another value of a key, without validation."""
     part = getattr(job, section).model_copy(update={key: value})
     return job.model_copy(update={section: part})

@@ -35,7 +35,7 @@ def fill_date(text: str, day: datetime.date) -> str:
 
 
 def fill_each_date(text: str, day: datetime.date) -> list[str]:
-    """Return the text filled in for each day of its range, in order and without repetitions."""
+    """Return the text for each day of its range, in order; equal texts are returned once."""
     ranges = [found for found in RUN_DATE_PATTERN.finditer(text) if found["to"]]
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
     first, last = ends[0] if ends else (day, day)

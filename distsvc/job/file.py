@@ -34,7 +34,7 @@ DATED = ("input", "continuity", "output")
 
 PREVIOUS_KEY = "continuity.previous"
 EARLIER_NIGHTS = 31
-"""Maximum number of nights tried as the previous run, the one in the job included."""
+"""Maximum number of nights tried as the previous run, including the night in the job."""
 
 PLAIN_TYPES = {
     "a valid tuple": "a list",
@@ -92,8 +92,8 @@ def override(
 ) -> Sections:
     """Return sections with other values of keys, not yet validated.
 
-    `settings` are as in `load_job`, `values` by the names of keys, such as ``model.seed``. Several
-    settings of a list or a table add up; otherwise the last one counts.
+    `settings` are as in `load_job`; `values` are by names of keys, such as ``model.seed``. Several
+    settings of a list or a table add up; of other keys, the last setting counts.
     """
     content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     given: set[str] = set()
@@ -134,7 +134,6 @@ def parse_job(content: Sections, source: str = "job", run_date: str | None = Non
 
 
 def _renamed(content: Sections, source: str) -> Sections:
-    """Return a copy of sections with the present names of keys."""
     found = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     for (section, old), name in RENAMED.items():
         table = found.get(section)
@@ -158,7 +157,7 @@ def job_text(job: Job) -> str:
 
 
 def cluster_settings(settings: tuple[str, ...]) -> Section:
-    """Return the keys of ``[cluster]`` in ``cluster.key=value`` strings; others are an error."""
+    """Return the keys in ``cluster.key=value`` strings; `JobFileError` for other sections."""
     content = override({"cluster": {}}, settings)
     others = content.keys() - {"cluster"}
     if others:
@@ -167,7 +166,6 @@ def cluster_settings(settings: tuple[str, ...]) -> Section:
 
 
 def _parse_toml(text: str, source: str) -> Sections:
-    """Return the content of TOML; JobFileError for any other text."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -179,7 +177,7 @@ def _parse_toml(text: str, source: str) -> Sections:
 
 
 def _setting(setting: str) -> tuple[str, object, str]:
-    """Return key and value of a setting, and the part of a table in ``section.key.part=value``."""
+    """Return key, value and part of a setting ``section.key=value``, or ``.key.part=value``."""
     name, equals, text = setting.partition("=")
     if not equals:
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
@@ -194,7 +192,7 @@ def _setting(setting: str) -> tuple[str, object, str]:
 
 
 def _both(first: object, second: object) -> object:
-    """Return the value of a key with two settings: lists and tables add up, else the last wins."""
+    """Return a key's value from two settings: lists and tables add up, else the last wins."""
     if isinstance(first, list) and isinstance(second, list):
         return [*first, *(one for one in second if one not in first)]
     if isinstance(first, dict) and isinstance(second, dict):
@@ -269,7 +267,7 @@ def _dated(name: str, value: object, day: datetime.date) -> object:
 
 
 def _explain(error: ValidationError) -> list[str]:
-    """Return a sentence for each wrong field; one field of several types has several errors."""
+    """Return a sentence for each wrong field; a field with several types has several errors."""
     items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
     for item in error.errors():
         place = item["loc"]
@@ -304,7 +302,7 @@ def _explain_field(name: str, items: list[ErrorDetails]) -> str:
     if first["type"] == "value_error":
         joint = " " if message.startswith("must ") else ": "
         return f"{name}{joint}{message}" if name else message
-    if first["type"] == "model_type":
+    if first["type"] in ("model_type", "model_attributes_type"):
         return f"{name} must be a section, found {shown(first['input'])}"
     items = [item for item in items if item["input"] is first["input"]]
     clauses = [re.sub(r"^Value error, must |^\w+ should |, found .*", "", i["msg"]) for i in items]
@@ -318,22 +316,19 @@ def _explain_field(name: str, items: list[ErrorDetails]) -> str:
 
 
 def _known_keys(place: tuple[int | str, ...]) -> list[str]:
-    fields = Job.model_fields
-    if place and str(place[-1]) in MODEL_SECTIONS:
+    if not place:
+        return sorted(Job.model_fields)
+    if str(place[-1]) in MODEL_SECTIONS:
         return sorted(MODEL_SECTIONS[str(place[-1])].model_fields)
-    if place[:1] == ("columns",):
+    if place[0] == "columns":
         return sorted(ColumnKind.model_fields)
-    for part in place:
-        annotation = fields[str(part)].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        fields = annotation.model_fields
-    return sorted(fields)
+    keys = (key.partition(".") for key in known_keys()) if len(place) == 1 else ()
+    return sorted(key for section, _, key in keys if section == place[0])
 
 
 @cache
 def known_keys() -> dict[str, tuple[str, ...]]:
-    """Return every ``section.key`` and the words that it allows."""
+    """Return the allowed words by ``section.key``, for all keys."""
     keys: dict[str, tuple[str, ...]] = {}
     for section, field in Job.model_fields.items():
         if section in FREE_SECTIONS:
@@ -363,7 +358,7 @@ def keys_like(option: str, least: float = 0.75) -> list[str]:
 
 
 def _words(annotation: object) -> tuple[str, ...]:
-    """Return the texts in the literals of a type."""
+    """Return all texts that the `Literal`s in a type allow."""
     if get_origin(annotation) is Literal:
         return tuple(word for word in get_args(annotation) if isinstance(word, str))
     return tuple(word for part in get_args(annotation) for word in _words(part))

@@ -1,18 +1,16 @@
 """The parameters of every algorithm: one table for estimators and job files.
 
 A constraint has the allowed values and the default of one parameter; a rule checks several
-together. Estimators repeat the defaults in their signatures. Jobs read them here, because importing
-estimators is slow.
+parameters together. Estimators repeat the defaults in their signatures. Jobs read defaults here,
+because importing estimators is slow.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isfinite
 from numbers import Integral
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from pydantic import (
@@ -37,13 +35,14 @@ MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 @dataclass(frozen=True)
 class Constraint:
-    """Allowed values of a parameter: pydantic types, and words after "must" in errors."""
+    """Allowed values and the default of a parameter."""
 
-    expected: str
-    type: Any  # of the value in an estimator
-    job_type: Any  # of the value in a job file; None if jobs don't have it
-    otherwise: Mapping[str, str] = field(default_factory=dict)  # other words, by type of error
-    default: Any = None  # of the estimator
+    expected: str  # words after "must" in errors
+    type: Any  # pydantic type of the value in an estimator
+    job_type: Any  # pydantic type of the value in a job file; None if jobs lack the parameter
+    # Words in place of `expected`, by pydantic's type of an error.
+    otherwise: Mapping[str, str] = field(default_factory=dict)
+    default: Any = None  # the estimator's default
 
     def check(self, name: str, value: object) -> None:
         """Raise ParameterError unless a value is allowed in an estimator."""
@@ -54,18 +53,18 @@ class Constraint:
             expected = self.otherwise.get(kind, self.expected)
             raise ParameterError(f"{name} must {expected}, found {shown(value)}") from None
 
-    def by_default(self, value: object) -> Constraint:
+    def by_default(self, value: object) -> Self:
         """Return this constraint with an estimator's default value."""
         return replace(self, default=value)
 
     @property
-    def or_none(self) -> Constraint:
-        """The constraint with None allowed: the estimator chooses a value, a job omits the key."""
+    def or_none(self) -> Self:
+        """The constraint with None allowed, for which the estimator chooses a value."""
         return replace(self, type=self.type | None)
 
     @property
-    def in_memory(self) -> Constraint:
-        """The constraint for estimators only; jobs don't have the parameter."""
+    def in_memory(self) -> Self:
+        """The constraint for estimators only; jobs lack the parameter."""
         return replace(self, job_type=None)
 
     @cached_property
@@ -76,7 +75,7 @@ class Constraint:
 def number(
     low: float = 0.0, high: float = inf, low_open: bool = True, moderate: bool = False
 ) -> Constraint:
-    """Allow finite numbers from `low` to `high`; `moderate` ones are 0 or in [`TINY`, `HUGE`]."""
+    """Allow finite numbers from `low` to `high`; if `moderate`, only 0 and `TINY` to `HUGE`."""
     bounded = isfinite(high)
     bounds = Field(
         gt=low if low_open else None,
@@ -94,7 +93,7 @@ def number(
 
 
 def _moderate(value: float) -> float:
-    """Return a number by which kernels can multiply distances; ValueError for others."""
+    """Return a number that can multiply distances in float32; ValueError for other numbers."""
     if not (value == 0 or TINY <= abs(value) <= HUGE):
         raise ValueError(f"must {MODERATE}, found {value!r}")
     return value
@@ -208,7 +207,7 @@ Parameters: TypeAlias = dict[str, Any]
 RandomState: TypeAlias = int | np.random.RandomState | None
 
 IN_MEMORY = get_args(InMemory)
-"""Labellings for tables in memory only: every row can be a vertex of their graphs."""
+"""Labellings that need the table in memory, since each row can be a vertex of their graphs."""
 
 BASELINE: dict[str, Constraint] = {"n_jobs": N_JOBS, "random_state": RANDOM_STATE}
 CORE: dict[str, Constraint] = {
@@ -372,10 +371,10 @@ and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}
-"""Estimator parameter for the job key ``n_clusters``, by algorithm, if named otherwise."""
+"""The estimator's name of the job key ``n_clusters``, for algorithms with another name."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
-"""Default nu of jobs without nu and C; estimators have scikit-learn's 0.5."""
+"""Default nu of jobs without nu and C; the default of estimators is scikit-learn's 0.5."""
 
 Given = Mapping[str, Any]
 """Parameters of an estimator or of a job; in a job, None means that a key is not given."""
@@ -396,7 +395,7 @@ def one_width(given: Given) -> None:
 
 
 def needs_level_tree(given: Given) -> bool:
-    """Return True if a parameter asks for the level tree, or applies to level trees only."""
+    """Return True if a parameter selects the level tree, or only applies to level trees."""
     named = given["labelling"] == "level-tree"
     return named or given["n_clusters"] is not None or is_several(given["gamma"])
 
@@ -472,7 +471,7 @@ JOINT_RULES: dict[str, Callable[[Given], None]] = {
 
 
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> Parameters:
-    """Return the parameters of a job, with the defaults in which jobs differ from estimators."""
+    """Return the parameters of a job, with those defaults that differ from the estimators'."""
     key = CLUSTER_KEYS.get(algorithm)
     if key is not None and "n_clusters" in given:
         if key in given:
@@ -484,12 +483,12 @@ def of_job(algorithm: str, given: Given, settings: str | None = None) -> Paramet
 
 
 def published(algorithm: str, given: Given) -> Parameters:
-    """Return the settings of an algorithm's paper, overridden by those given."""
+    """Return the settings of an algorithm's paper, overridden by `given`."""
     return PUBLISHED[algorithm] | dict(given)
 
 
 def completed(algorithm: str, given: Given) -> Parameters:
-    """Return all parameters of an estimator: those given, and defaults."""
+    """Return all parameters of an estimator: `given`, and defaults for the others."""
     return {name: given.get(name, one.default) for name, one in PARAMETERS[algorithm].items()}
 
 

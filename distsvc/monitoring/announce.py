@@ -253,7 +253,6 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
 
 
 def _values(outcome: RunOutcome) -> Values:
-    """Return the known metrics of a run."""
     from distsvc import __version__
 
     skipped = outcome.exit_code == SkippedError.exit_code

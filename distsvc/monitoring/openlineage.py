@@ -132,7 +132,6 @@ def dataset_name(path: str) -> tuple[str, str]:
 
 
 def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
-    """Return the input's datasets; the first has the checks that were measured."""
     found = [ol.InputDataset(*dataset_name(path)) for path in job.input.paths]
     report = outcome.report if outcome else None
     checks = [c for c in report.checks if c.state != "not measured"] if report else []
@@ -151,5 +150,5 @@ def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
             ],
             producer=PRODUCER,
         )
-        found[0].inputFacets = {"dataQualityAssertions": facet}
+        found[0].inputFacets = {"dataQualityAssertions": facet}  # a check is of all datasets
     return found

@@ -45,7 +45,6 @@ class RunOutcome:
 
 
 def _reason(error: BaseException | None, code: int) -> Reason | None:
-    """Return the kind of a failure; None for other outcomes."""
     if error is None or isinstance(error, CheckFailedError):
         return None
     if isinstance(error, InputNotReadyError):

@@ -77,10 +77,8 @@ def backfill(
     shows. `reprocess` selects days. ``none``: days without a published result. ``failed``: also
     published days whose last try was held back or interrupted. ``completed``: all days. A day that
     is not run gets the job's names of clusters, if nothing else in the job has changed. The
-    `metrics_file` is written after every day that is run.
-
-    A backfill ends at the first day that a check holds back, or that fails. `JobFileError` if the
-    job file is not valid, or two days have the same output.
+    `metrics_file` is written after every day that is run. A backfill ends at the first day that
+    fails or is held back. `JobFileError` if two days have the same output.
     """
     repeated_until = last.isoformat() if reprocess == "completed" else ""
     start = replace(start, overwrite=reprocess != "none", repeated_until=repeated_until)

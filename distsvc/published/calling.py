@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError
 from distsvc.errors.settings import Setting
-from distsvc.errors.urls import IN_MEMORY, is_in_memory
+from distsvc.errors.urls import FRAME, is_in_memory
 from distsvc.monitoring.announce import Announcer
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
@@ -127,7 +127,7 @@ def run(
         if hasattr(job, "__arrow_c_stream__"):
             from distsvc.storage.places.process import new_scratch
 
-            folder = new_scratch(IN_MEMORY)
+            folder = new_scratch(FRAME)
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             table, job, overrides = _spooled(job, folder, overrides or {})
             overwrite = overwrite or _is_of_frame(str(overrides["output.path"]))

@@ -76,13 +76,9 @@ def export(path: str, to: str) -> ExportedNights:
     """Write all published nights below a folder of outputs to one table, which is replaced.
 
     Candidates, replaced runs and the labels of `distsvc predict` are left out. One file of labels
-    is in memory at a time. The folder is searched as in `distsvc.published.history.history`. The
-    target `to` is a ``.parquet`` file; a ``.duckdb`` file, whose table ``nights`` is replaced; or
-    ``delta://`` and the folder or URL of a Delta table.
-
-    `JobFileError` for another target or nights of several jobs; `InputNotFoundError` if there are
-    no nights; `DataError` for a damaged night, ids without a common type or another kind of file at
-    the target; `MissingExtraError` if the package that writes the target is not installed.
+    is in memory at a time. The target `to` is a ``.parquet`` file; a ``.duckdb`` file, whose table
+    ``nights`` is replaced; or ``delta://`` and the folder or URL of a Delta table. `JobFileError`
+    for another target or nights of several jobs; `InputNotFoundError` if there are no nights.
     """
     write, table = _target(to)
     nights = _nights(path)

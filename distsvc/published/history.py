@@ -49,9 +49,8 @@ HISTORY_COLUMNS: tuple[tuple[str, Callable[[Night], str]], ...] = (
 def history(path: str) -> list[Night]:
     """Return the nights below a folder of outputs, sorted by job and date.
 
-    Outputs are searched as in `distsvc.storage.publishing.retention.retain`, and left out if
-    nothing is published or held back there. `JobFileError` if the folder is too broad, such as a
-    home folder; `InputNotFoundError` if no night is below `path`.
+    `JobFileError` if the folder is too broad, such as a home folder; `InputNotFoundError` if no
+    night is below `path`.
     """
     nights = each_below(path, _night)
     return sorted(nights, key=lambda one: (one.job, one.date, one.created, one.output))

@@ -57,8 +57,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
 
     The candidate's page and report get a warning with the failed checks. Other candidates of the
     output are dropped. Nothing changes if the candidate is already published. `InputNotFoundError`
-    if there is no such candidate; `DataError` if one of its files is missing or damaged. Further
-    errors are as in `Output.locked`.
+    if there is no such candidate; `DataError` if one of its files is missing or damaged.
     """
     output = Output(path)
     if output.run_id != run_id:
@@ -150,11 +149,9 @@ def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish the replaced run of an output again; return its manifest.
 
     Also return the nights that continue the run that was published until now, the oldest first.
-
-    The files of a replaced run stay until another run is published, or ``distsvc gc`` removes them.
-    So a second call undoes the first. Candidates of the output are dropped. `InputNotFoundError` if
-    nothing is published at `path`, or no replaced run is left; `DataError` if one of its files is
-    damaged. Further errors are as in `Output.locked`.
+    Candidates of the output are dropped. A second call undoes the first: the files of a replaced
+    run stay until another run is published. `InputNotFoundError` if nothing is published at `path`,
+    or no replaced run is left; `DataError` if one of its files is damaged.
     """
     output = Output(path)
     _replaced(output)  # raises before anything is written
@@ -170,10 +167,8 @@ def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
 def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish nothing at an output; its run becomes a candidate, which can be published again.
 
-    Nights that run later continue the night before it. Nights that exist already don't change.
     Return the manifest of the run, and the nights whose published run or candidate continues this
-    run, the oldest first. `InputNotFoundError` if no run is published at `path`; others as in
-    `Output.locked`.
+    run, the oldest first. These nights don't change. `InputNotFoundError` if no run is published.
     """
     output = Output(path)
     if not output.run_id:

@@ -397,7 +397,7 @@ def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
 
 
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
-    """Return a column's values for a feature, without dictionaries; `DataError` if unsuitable."""
+    """Return a column's values for a feature; `DataError` if their type does not suit it."""
     kind, values = plain_type(array.type), plain_values(array)
     if isinstance(feature, Numeric) and is_text(kind) and are_numbers(values):
         return pa.array(TextNumber(column=feature.column).values(values))

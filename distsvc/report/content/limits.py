@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class PageLimits:
     """Maximum numbers of shown items; others are folded away, counted, sampled or left out."""
 
-    rows: int = 20  # rows of a table that are not folded away, or 21 if these are all
-    clusters: int = 60  # largest clusters that are compared and have cards; more load slowly
+    rows: int = 20  # rows of a table that are not folded away; a single further row is shown, too
+    clusters: int = 60  # largest clusters that are compared and have cards; more would load slowly
     cards: int = 6  # cards that are not folded away
     numbered: int = 100  # clusters with a number in a figure
     columns: int = 24  # columns in the table of clusters

@@ -116,7 +116,7 @@ class Branch(ReportPart):
     z: Known = None  # height of the peak above the valley in standard errors
     kept: bool = False  # whether the branch is a cluster
     label: Label | None = None
-    profile: list[Point] = Field(default_factory=list)  # [height, share of rows that reach it]
+    profile: list[Point] = Field(default=[])  # [height, share of rows that reach it]
 
     @property
     def is_cluster(self) -> bool:
@@ -128,7 +128,7 @@ class LevelTreePart(ReportPart):
     """A tree of level sets: the branches to draw, the root first, and the number of others."""
 
     top: Finite = 0.0
-    branches: list[Branch] = Field(default_factory=list)
+    branches: list[Branch] = Field(default=[])
     n_hidden: Size = 0
 
 
@@ -170,11 +170,11 @@ class LevelsPart(ReportPart):
     """A vote of level trees: the winner's tree, the models, reasons for the answer, and doubts."""
 
     tree: LevelTreePart = LevelTreePart()
-    models: list[LevelModel] = Field(default_factory=list)
-    candidates: list[CandidatePart] = Field(default_factory=list)
-    granularity: list[Granularity] = Field(default_factory=list)
-    why: list[str] = Field(default_factory=list)
-    doubts: list[str] = Field(default_factory=list)
+    models: list[LevelModel] = Field(default=[])
+    candidates: list[CandidatePart] = Field(default=[])
+    granularity: list[Granularity] = Field(default=[])
+    why: list[str] = Field(default=[])
+    doubts: list[str] = Field(default=[])
 
     def shown_candidates(self, most: int) -> list[CandidatePart]:
         """Return the best candidates, the winner among them, by number of clusters."""

@@ -51,6 +51,9 @@ Finite = Annotated[float, BeforeValidator(_finite)]
 """A finite number; None, NaN and infinity read as 0."""
 
 
+Quartiles = Annotated[list[Known], Field(min_length=3, max_length=3)]
+"""Lower quartile, median and upper quartile."""
+
 _OMITTED = "omitted"
 Value = TypeVar("Value")
 OmitDefault = Annotated[Value, _OMITTED]
@@ -171,7 +174,7 @@ class LineagePart(ReportPart):
     path: str | None  # the previous run, if any
     run_id: str | None
     mode: Literal["refit", "assign"]  # a new model, or the previous one
-    because: list[str] = Field(default_factory=list)  # reasons against the previous model
+    because: list[str] = Field(default=[])  # reasons against the previous model
     not_published: str | None = None  # expected output, if nothing is published there
     rows: Size  # rows that both models labelled
     moved: Known  # share of `rows` that the previous model puts into another cluster
@@ -324,13 +327,11 @@ class ColumnPart(ReportPart):
     reason: OmitDefault[str] = ""  # reason for kind and scale, or for leaving the column out
     feature: OmitDefault[bool] = True
     missing: OmitDefault[Size] = 0  # number of missing values
-    explained: OmitDefault[Known] = None  # share of the spread that clusters explain
-    levels: OmitDefault[list[str]] = Field(default=[])
+    explained: OmitDefault[Known] = None  # share of spread that clusters explain, beyond chance
+    levels: OmitDefault[list[str]] = Field(default=[])  # values of a category
     rows: OmitDefault[list[list[Size]]] = Field(default=[])  # rows by cluster (k) and level
     sampled: OmitDefault[bool] = False  # `rows` counts a sample
-    quartiles: OmitDefault[list[Annotated[list[Known], Field(min_length=3, max_length=3)]]] = Field(
-        default=[]
-    )
+    quartiles: OmitDefault[list[Quartiles]] = Field(default=[])  # by cluster
     leaning: OmitDefault[list[Number]] = Field(default=[])  # Cliff's delta of each cluster
     absent: OmitDefault[list[Size]] = Field(default=[])  # missing values by cluster
     filled: OmitDefault[Known] = None  # the value that replaces missing values

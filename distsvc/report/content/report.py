@@ -78,12 +78,12 @@ def phase_title(name: str) -> str:
 
 
 class InputPart(ReportPart):
-    """The table: its path or paths, and its clustered rows and columns."""
+    """The table: its path or paths, and its rows and columns."""
 
     path: str | Annotated[list[str], Field(min_length=2)]
     format: str
-    n_rows: Size  # clustered rows
-    n_rows_read: Size  # clustered rows and rows that were left out
+    n_rows: Size  # rows that were used
+    n_rows_read: Size  # rows of the table
     n_features: Size
     columns: list[str]
     state: OmitDefault[str] = ""  # version or snapshot of a table of a lake
@@ -157,11 +157,10 @@ class Sample(ReportPart):
 
 
 class IndexValue(ReportPart):
-    """A validity index; None if it is not defined."""
+    """A validity index."""
 
-    value: Known
+    value: Known  # None if the index is not defined
     rows: Size | None = None  # rows from which the index was computed
-    error: OmitDefault[Known] = None  # standard error, if these rows are a sample
 
 
 class PhaseCost(ReportPart):
@@ -227,7 +226,7 @@ class Report(ReportPart):
     lineage: OmitDefault[LineagePart | None] = None
     drift: OmitDefault[DriftPart | None] = None
     reference: OmitDefault[ReferencePart | None] = None
-    checks: list[CheckPart] = Field(default_factory=list)
+    checks: list[CheckPart] = Field(default=[])
     held: OmitDefault[bool] = False
     publish_command: OmitDefault[str | None] = None
     phases: list[PhaseCost]

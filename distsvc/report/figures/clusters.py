@@ -24,7 +24,7 @@ from distsvc.report.figures.mpl import (
 )
 from distsvc.report.formats import measured, one_line, percent, short_name
 
-BADGE = 7.5  # half the side of a number's box, in points
+BADGE = 7.5  # half the side of the box around a label, in points
 
 
 @drawing.drawn
@@ -36,7 +36,7 @@ def plane(
 ) -> Figure:
     """Draw sampled rows in two dimensions, coloured by cluster, the largest first."""
     # `picture` adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of
-    # Pham, Le and Dang. `boundary` is the score below which rows are outliers, if y is the score.
+    # Pham, Le and Dang. If y is the score, rows below `boundary` are outliers.
     figure = Figure(figsize=(drawing.FIGURE_WIDTH, 5.0), layout="constrained")
     axes = figure.add_subplot()
     x, y = np.asarray(sample.x, float), np.asarray(sample.y, float)
@@ -167,11 +167,11 @@ def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
 
 
 class Badge(NamedTuple):
-    """A cluster's label: positions of the label and of its row, in points from the corner."""
+    """A cluster's label and its position; positions are in points from the lower left corner."""
 
     label: int
     at: tuple[float, float]
-    row: tuple[float, float]
+    row: tuple[float, float]  # row near the middle of the cluster
 
 
 def badges(
@@ -181,8 +181,9 @@ def badges(
     room: tuple[float, float],
 ) -> list[Badge]:
     """Place the labels of clusters where they cover few rows and don't overlap each other."""
-    # `places` (n, 2) of rows, and `room`, are points (1/72 inch). Candidates lie on rings around
-    # the row nearest to a cluster's median; a label without a free position is omitted.
+    # The rows' positions, `places` (n, 2), and the size of the figure, `room`, are in points
+    # (1/72 inch). Possible positions of a label lie on rings around the row nearest to the
+    # cluster's median. A label without a free position is omitted.
     tree, found = cKDTree(places), list[Badge]()
     turns = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
     rings = (0.0, 14.0, 20.0, 28.0, 38.0, 50.0, 64.0)
@@ -231,7 +232,7 @@ def _number_clusters(
 
 @drawing.drawn
 def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
-    """Draw the quartiles of each cluster's best columns, and of all other rows below."""
+    """Draw the quartiles of each cluster in its best columns, above those of all other rows."""
     sizes, colours = {row.label: row for row in clusters}, drawing.cluster_colours(clusters)
     place = {label: rank for rank, label in enumerate(sizes)}
     ordered = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
@@ -246,7 +247,7 @@ def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
 
 
 def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str) -> None:
-    """Draw one cluster's columns below each other, each on a scale of its own."""
+    """Draw a cluster's columns below each other, each on its own scale."""
     many = f": {things(size.rows, 'row')} ({percent(size.share)})" if size else ""
     axes.set_title(f"Cluster {one.label}{many}", loc="left", fontsize=10.5, fontweight="bold")
     for line, column in enumerate(one.columns):
@@ -259,7 +260,7 @@ def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str)
 
 
 def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
-    """Draw the bars of a column, and write their medians or shares."""
+    """Draw the bars of a column, and write the medians or shares beside them."""
     inside, outside = column.inside, column.outside
     both = (inside, y + 0.17, colour), (outside, y - 0.2, drawing.GREY)
     if column.present is not None:  # a category: the share of the rows that have it
@@ -287,7 +288,7 @@ def _bar(
 
 
 def place_in_range(value: float, low: float, high: float) -> float:
-    """Return the place of a value, from 0 to 1, in a drawing with a margin beside low and high."""
+    """Return a value's position from 0 to 1, with a margin below `low` and above `high`."""
     margin = 0.12  # as a share of the range
     share = (value - low) / (high - low) if high > low else 0.5
     return (margin + share) / (1.0 + 2.0 * margin)

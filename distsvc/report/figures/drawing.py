@@ -66,9 +66,9 @@ THEME = {
     light: (f"c{k}", dark)
     for k, (light, dark) in enumerate(zip(COLOURS, DARK_COLOURS, strict=True))
 }
-"""Name of the page's variable for each colour, and its value on a dark page."""
+"""The page's variable for each colour, and the variable's value on a dark page."""
 MAX_NAMED_CLUSTERS = 12
-"""Maximum number of clusters with a place of their own; others are grey, joined or left out."""
+"""Maximum number of clusters that are drawn on their own; others are grey, joined or omitted."""
 
 TICK_STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 FIGURE_WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
@@ -96,7 +96,7 @@ STYLE: dict[Any, Any] = {
 
 
 def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return a colour for each label, by its id, so that it stays the same every night."""
+    """Return each label's colour, which depends on the id, to be the same every night."""
     places = [row.label % len(COLOURS) for row in clusters]
     if len(set(places)) < len(places):
         places = [rank % len(COLOURS) for rank in range(len(clusters))]
@@ -113,7 +113,7 @@ def ink_on(colour: str) -> str:
 
 
 def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
-    """Draw in the report's style, whatever the user's settings; return SVG or `NOT_DRAWN`."""
+    """Decorate a function: it draws in the report's style and returns SVG, or `NOT_DRAWN`."""
 
     @functools.wraps(draw)
     def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
@@ -137,7 +137,7 @@ def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
 def as_figure(
     draw: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Figure:
-    """Return the figure of a function that is decorated by `drawn`, on the page's background."""
+    """Return the figure of a function decorated by `drawn`, on the page's background."""
     check_extra("matplotlib", "report", "a figure")
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -146,16 +146,15 @@ def as_figure(
     figure.set_facecolor(CARD)
     for patch in figure.findobj(Dots):
         patch.lengthen()
+
     # IPython asks an object for this method, so no backend has to be chosen by a magic command.
-    figure._repr_png_ = functools.partial(_png, figure)  # type: ignore[attr-defined]
+    def png() -> bytes:
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=144, bbox_inches="tight")
+        return stream.getvalue()
+
+    figure._repr_png_ = png  # type: ignore[attr-defined]
     return figure
-
-
-def _png(figure: Figure) -> bytes:
-    """Return a figure as PNG for a notebook."""
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=144, bbox_inches="tight")
-    return stream.getvalue()
 
 
 def variable(colour: str) -> str:
@@ -170,7 +169,7 @@ def themed(svg: str) -> str:
 
 
 def _inline(svg: str, name: str) -> str:
-    """Return an SVG file as an element that scales, with unique ids and few decimals."""
+    """Return an SVG file as an element that can be scaled, with unique ids and few decimals."""
     svg = svg[svg.index("<svg") :]
     head, end, body = svg.partition(">")
     head = re.sub(r' (width|height)="[^"]*"', "", head)
@@ -185,13 +184,13 @@ def _inline(svg: str, name: str) -> str:
 
 
 def count_axis(axis: Axis) -> None:
-    """Put few ticks, at whole counts, on an axis."""
+    """Put a few ticks on an axis, at whole numbers."""
     axis.set_major_locator(MaxNLocator(4, integer=True, steps=TICK_STEPS))
     axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 
 
 def mark(axes: Axes, at: float, text: str) -> None:
-    """Draw a vertical line, with a text beside its top, on the side that has more room."""
+    """Draw a vertical line, with a text beside its top on the side with more room."""
     axes.axvline(at, color=EDGE, linewidth=1.4, zorder=1)
     right = 2 * at <= sum(axes.get_xlim())
     axes.annotate(

@@ -1,11 +1,9 @@
 """The figure of a level tree as hills of density. Lengths are inches.
 
-A hill is a branch of the tree, at each level as wide as its share of the rows. Hills that merge
-with it stand to its right, on common ground below their valley. So every hill has a slot of its
-own from top to bottom, and no two texts overlap.
+A hill is a branch of the tree. At each level, its width is its share of the rows. Hills that merge
+with it stand to its right; below their valley, they stand on common ground. So each hill has a slot
+of its own from top to bottom, and texts don't overlap.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +25,8 @@ Array = NDArray[np.float64]
 class HillLayout:
     """Lengths of the figure, and maximum numbers of drawn items."""
 
-    max_clusters: int = 36  # the caption counts the others
-    max_weak: int = 6
+    max_clusters: int = 36  # the caption counts other clusters
+    max_weak: int = 6  # branches that are too weak for a cluster
     axis: float = 0.9  # width of the axis of levels
     height: float = 3.1
     legend: float = 0.56
@@ -37,7 +35,7 @@ class HillLayout:
     ground: float = 0.36  # room for numbers below the lowest valley
     gap: float = 0.04  # between slots
     narrowest: float = 0.16  # minimum width of a slot
-    roomy: float = 0.36  # width of a slot where there is room
+    roomy: float = 0.36  # width of a slot if there is enough room
     digit: float = 0.66  # width of a digit in units of the font size
 
 
@@ -45,18 +43,18 @@ HILLS = HillLayout()
 
 
 class Slot(NamedTuple):
-    """The position of a hill, from `left`; hills that merge into the hill follow, up to `end`."""
+    """The position of a hill, and of the hills that merge into it."""
 
     hill: Branch
-    children: tuple[Slot, ...]  # the highest valley first
+    children: tuple["Slot", ...]  # the hills that merge, the highest valley first
     levels: Array  # falling, as shares of the tree's highest level
     own: Array  # share of `width` at each level, from the rows outside all drawn children
     left: float
     width: float
-    end: float
+    end: float  # right end of the hill and its children
 
     def edges(self, level: float, merged: int) -> tuple[float, float]:
-        """Return the left and the right end at a level, after some children have merged."""
+        """Return both ends at a level; `merged` is the number of children that merged above."""
         half = self.width / 2 * float(np.interp(level, self.levels[::-1], self.own[::-1]))
         middle = self.left + self.width / 2
         return middle - half, self.children[merged - 1].end if merged else middle + half
@@ -69,14 +67,8 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     wide, high = _width(shown), HILLS.head + HILLS.height + HILLS.ground + HILLS.legend
     room = wide - HILLS.axis - 2 * HILLS.margin
     figure = Figure(figsize=(wide, high))
-    axes = figure.add_axes(
-        (
-            HILLS.axis / wide,
-            HILLS.legend / high,
-            (room + HILLS.margin) / wide,
-            1 - HILLS.legend / high,
-        )
-    )
+    left, bottom = HILLS.axis / wide, HILLS.legend / high
+    axes = figure.add_axes((left, bottom, (room + HILLS.margin) / wide, 1 - bottom))
     scale = Scale(shown)
     joins = _joins(tree.branches)
     slots = list(_walk(_layout(shown, room)))
@@ -134,7 +126,7 @@ class Scale:
         self.fine = max(lowest_top / 8, 2 * lowest_valley, 1e-12)
 
     def __call__(self, level: ArrayLike) -> Array:
-        """Return the height of a level, or of an array of them."""
+        """Return the height of one level or several."""
         return HILLS.height * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
 
     def ticks(self) -> dict[float, str]:
@@ -158,7 +150,7 @@ def _shade(hill: Branch, colours: Mapping[int, str]) -> str:
 
 
 def _outline(hill: Branch) -> tuple[Array, Array]:
-    """Return falling levels and rising shares of rows, from birth to death."""
+    """Return falling levels from birth to death, and the rising shares of rows above them."""
     inside = [point for point in hill.profile if hill.death < point[0] < hill.birth]
     first = inside[0][1] if inside else hill.mass
     if hill.profile and hill.profile[0][0] >= hill.birth:
@@ -168,7 +160,7 @@ def _outline(hill: Branch) -> tuple[Array, Array]:
 
 
 def _joins(found: Sequence[Branch]) -> dict[int, float]:
-    """Return the level at and below which each hill contains several clusters; -1 if none."""
+    """Return the highest level at which each hill contains several clusters; -1 if none."""
     by_id = {hill.id: hill for hill in found}
     joins = dict.fromkeys(by_id, -1.0)
     for hill in found:
@@ -196,7 +188,7 @@ def _width(shown: Sequence[Branch]) -> float:
 
 
 def _layout(shown: Sequence[Branch], room: float) -> Slot:
-    """Give each hill a slot as wide as its share of the rows, or of the minimum width."""
+    """Return the slots; their widths are shares of the rows, but at least the minimum width."""
     below: dict[int, list[Branch]] = {hill.id: [] for hill in shown}
     for hill in shown:
         if hill.parent is not None:
@@ -228,7 +220,7 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
 
 
 def _unit_length(shares: Sequence[float], room: float, narrowest: float) -> float:
-    """Return the inches per share of rows at which slots of rising shares fill the room."""
+    """Return the inches per share of rows at which slots fill the room; `shares` rise."""
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:])
         unit = max(0.0, room - n_narrow * narrowest) / rest if rest > 0 else 0.0
@@ -244,7 +236,7 @@ def _walk(slot: Slot) -> Iterator[Slot]:
 
 
 def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) -> None:
-    """Fill a hill with two shades: above and below the level where a second cluster merges."""
+    """Fill a hill, with another shade below the level `joined`, where a second cluster merges."""
     hill, merged, high = slot.hill, 0, slot.hill.birth
     outlines: dict[str, list[tuple[float, float, float]]] = {shade: [], JOINED: []}
     ends = [(child.hill.death, 1) for child in slot.children]
@@ -262,7 +254,7 @@ def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) 
 
 
 def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], scale: Scale) -> None:
-    """Draw a line where a hill merges with the hills to its left, with its z below the line."""
+    """Draw a line where a hill merges with the hills to its left, and the hill's z below."""
     valleys = [
         (slot.edges(child.hill.death, merged)[1], child)
         for slot in slots
@@ -291,7 +283,6 @@ def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], sc
 
 
 def _write_labels(axes: Axes, slots: Sequence[Slot], scale: Scale) -> None:
-    """Write each cluster's number on its hill."""
     narrowest = 72 * min(slot.width for slot in slots)
     longest = max(len(_label(slot.hill)) for slot in slots)
     size = min(10.5, narrowest / HILLS.digit / max(1, longest))

@@ -1,4 +1,4 @@
-"""The figures of the nights of a job: measures by date, and the clusters as a river of ids."""
+"""The figures of the nights of a job: measures by date, and the shares of clusters by date."""
 
 import datetime
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ MAX_WRITTEN_DATES = 4
 
 @drawn
 def trends(nights: Sequence[Night]) -> Figure:
-    """Draw one measure in each row by date; nights whose checks failed or warned have a ring."""
+    """Draw each measure by date; nights with failed checks or warnings have a ring."""
     days = _days(nights)
     found = [
         (name, shown, np.array([measured(night) for night in nights], float))
@@ -62,7 +62,6 @@ def trends(nights: Sequence[Night]) -> Figure:
 
 
 def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Night]) -> None:
-    """Draw a line with gaps where values are unknown."""
     axes.plot(days, values, color=COLOURS[0], linewidth=1.2)
     known = np.isfinite(values)
     neighbours = np.append(False, known[:-1]) | np.append(known[1:], False)
@@ -111,7 +110,7 @@ def page_names(nights: Sequence[Night]) -> dict[int, str]:
 
 
 def bands(nights: Sequence[Night]) -> list[int]:
-    """Return the ids to draw: half are the largest last night, half the largest of all nights."""
+    """Return the ids to draw: half are largest in the last night, half in all nights together."""
     total: dict[int, float] = {}
     for night in nights:
         rows = max(sum(night.sizes.values()), 1)
@@ -124,7 +123,7 @@ def bands(nights: Sequence[Night]) -> list[int]:
 
 
 def _days(nights: Sequence[Night]) -> np.ndarray:
-    """Return the day (n,) float64 of every night; several of one day follow each other closely."""
+    """Return the date (n,) float64 of each night, in days; nights of one day share this day."""
     days: list[float] = []
     for date, several in groupby(nights, key=lambda night: night.date):
         n = len(list(several))
@@ -134,7 +133,6 @@ def _days(nights: Sequence[Night]) -> np.ndarray:
 
 
 def _dates(axes: Axes, days: np.ndarray) -> None:
-    """Write dates below axes."""
     axes.set_xlim(days[0] - 0.5, days[-1] + 0.5)
     whole = np.unique(np.floor(days))
     if len(whole) <= MAX_WRITTEN_DATES:

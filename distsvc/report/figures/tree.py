@@ -31,7 +31,7 @@ CURVE_WORDS = {
     "agreement": "on which trees agree",
     "n_clusters": "as asked for",
 }
-"""Words in the drawing for the way in which the number of clusters was chosen (`Curve.by`)."""
+"""Words in the figure for the reason of the chosen number of clusters (`Curve.by`)."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class TreeLayout:
 
     @property
     def head(self) -> float:
-        """The room above a panel for its number and text."""
+        """Height of the room above a panel, for its number and text."""
         return 2 * self.badge + 2 * self.line + 0.07
 
 
@@ -54,12 +54,12 @@ SPLIT_TREE = TreeLayout()
 
 
 class DrawnNode(NamedTuple):
-    """A node's level, and the range of its leaves, counted from the left."""
+    """A node and its place in the figure."""
 
     node: TreeNode
-    level: int
-    left: float
-    right: float
+    level: int  # number of splits above the node
+    left: float  # first of the node's leaves, counted from the left
+    right: float  # end of the node's leaves
     panel: SplitNode | None  # the node, if it is drawn as a panel with two branches
 
 
@@ -70,7 +70,7 @@ def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
 
 
 def direction(heaviest: Sequence[Term], others: int = 0, columns: int = 5) -> str:
-    """Return a direction in words: its first terms."""
+    """Return the first terms of a direction as text."""
     text = ""
     for term in heaviest[:columns]:
         minus = "− " if term.weight < 0 else "+ "
@@ -118,7 +118,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
 
 @drawing.drawn
 def curve(found: Curve) -> Figure:
-    """Draw the sum of squares within clusters by their number, and the chosen number."""
+    """Draw the sum of squares within clusters by number of clusters, and the chosen number."""
     figure = Figure(figsize=(drawing.FIGURE_WIDTH, 3.2), layout="constrained")
     axes = figure.add_subplot()
     end, chosen = shown_clusters(found), found.chosen
@@ -157,7 +157,7 @@ def shown_splits(nodes: Sequence[TreeNode]) -> int:
 
 
 def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
-    """Lay out the tree, the root first: a node is above the middle of its leaves."""
+    """Return the drawn nodes with their places, the root first."""
     by_id = {node.id: node for node in nodes}
     opened: set[int] = set()
     fringe = splits(nodes[:1])
@@ -183,7 +183,7 @@ def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
 
 
 def _tops(places: Sequence[DrawnNode]) -> list[float]:
-    """Return the top of each level, and the bottom of the figure."""
+    """Return the top of each level of the tree, and the bottom of the figure."""
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):
         split = any(place.panel for place in places if place.level == level)
@@ -194,7 +194,6 @@ def _tops(places: Sequence[DrawnNode]) -> list[float]:
 
 
 def _count_leaves(node: TreeNode, by_id: Mapping[int, TreeNode]) -> int:
-    """Return the number of clusters below a node."""
     if isinstance(node, LeafNode):
         return 1
     return sum(_count_leaves(by_id[child], by_id) for child in (node.above, node.below))
@@ -229,7 +228,7 @@ def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: floa
 
 
 def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbox) -> None:
-    """Draw the projections of a node's rows under their density, and the split."""
+    """Draw the projected rows of a node below their density, and the split."""
     wide, high = figure.get_size_inches()
     axes = figure.add_axes((box.x0 / wide, 1 - box.y1 / high, box.width / wide, box.height / high))
     grid, density = np.asarray(node.density.x, float), np.asarray(node.density.y, float)

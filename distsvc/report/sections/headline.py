@@ -8,7 +8,7 @@ from distsvc.report.content.report import Report
 from distsvc.report.formats import percent
 
 ALL_DIFFER_ONLY_IN = "they differ only in"
-"""Beginning of a doubt: all clusters differ in one column only, in the same column."""
+"""Beginning of the doubt that all pairs of clusters differ in the same single column."""
 
 
 def doubt(report: Report) -> str:
