@@ -29,7 +29,7 @@ class WordOf(click.Choice[str]):
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The allowed words, read at the first use."""
+        """The allowed words, from the job's configuration, which is imported when needed."""
         from distsvc.job.file import known_keys
 
         return known_keys()[self.key]

@@ -76,7 +76,7 @@ _DEFECTS = (
 
 
 def exit_code_and_message(error: BaseException | None) -> tuple[int, str]:
-    """Return exit code and one-line message, without secrets, of an error; 0 and "" for None."""
+    """Return an error's exit code and message, in one line without secrets; 0 and "" for None."""
     if error is None:
         return 0, ""
     if isinstance(error, SystemExit):

@@ -136,7 +136,7 @@ class InputConfig(_Section):
 
     @property
     def shown(self) -> str:
-        """The path for messages; the first of several."""
+        """The first path and the number of others, for messages."""
         return shown_urls(self.paths)
 
     @field_serializer("path")
@@ -532,7 +532,7 @@ class OutputConfig(_Section):
         return self.membership or self.top > 0
 
     def optional(self) -> Section:
-        """Return the keys of optional columns, as stored in a model."""
+        """Return the settings of optional columns, as stored in a model."""
         return self.model_dump(include=OPTIONAL_KEYS) | {"membership": self.shares}
 
 
@@ -593,7 +593,7 @@ class Job(_Section):
 
     @property
     def missing(self) -> str:
-        """The policy for missing values: as given, but "error" for "auto" unless `is_mixed`."""
+        """The policy for missing values; "auto" becomes "error" unless `is_mixed`."""
         given = self.preprocess.missing
         return "error" if given == "auto" and not self.is_mixed else given
 

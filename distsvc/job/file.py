@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 4 * 2**20
 """Maximum size of a job file."""
 
 DATED = ("input", "continuity", "output")
-"""Sections with texts in which the day of a run is filled in."""
+"""Sections whose texts may contain ``{run_date}``."""
 
 PREVIOUS_KEY = "continuity.previous"
 EARLIER_NIGHTS = 31
@@ -68,7 +68,7 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
 
 
 def read_job(path: str | Path) -> Sections:
-    """Return the sections of a job file; its stem is the default ``job.name``."""
+    """Return the sections of a job file; the default ``job.name`` is the file's stem."""
     name = bare_url(str(path))
     try:
         with open(path, "rb") as stream:
@@ -107,9 +107,9 @@ def override(
         elif name in given:
             value = _both(known, value)
         given.add(name)
-        _put(content, name, value, "--set", "=value")
+        _put(content, name, value, "--set")
     for name, value in (values or {}).items():
-        _put(content, name, value, "overrides")
+        _put(content, name.strip(), value, "overrides")
     return content
 
 
@@ -179,11 +179,9 @@ def _parse_toml(text: str, source: str) -> Sections:
 def _setting(setting: str) -> tuple[str, object, str]:
     """Return key, value and part of a setting ``section.key=value``, or ``.key.part=value``."""
     name, equals, text = setting.partition("=")
-    if not equals:
-        raise JobFileError(f"--set expects section.key=value, found {setting!r}")
     name, value = name.strip(), _value(text)
-    section, dot, key = name.partition(".")
-    if not (dot and section and key):
+    section, _, key = name.partition(".")
+    if not (equals and section and key):
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
     if section not in FREE_SECTIONS and "." in key:
         key, _, part = key.partition(".")
@@ -203,11 +201,11 @@ def _both(first: object, second: object) -> object:
     return second
 
 
-def _put(content: Sections, name: str, value: object, by: str, more: str = "") -> None:
+def _put(content: Sections, name: str, value: object, by: str) -> None:
     """Set the key `name` (section.key); messages begin with `by`, the option or variable."""
-    section, dot, key = name.strip().partition(".")
-    if not (dot and section and key):
-        raise JobFileError(f"{by} expects section.key{more}, found {name!r}")
+    section, _, key = name.partition(".")
+    if not (section and key):
+        raise JobFileError(f"{by} expects section.key, found {name!r}")
     table = content.setdefault(section, {})
     if not isinstance(table, dict):
         raise JobFileError(f"{by} {name}: {section} is not a section of the job file")

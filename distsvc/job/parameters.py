@@ -28,8 +28,8 @@ from distsvc.errors import ParameterError, shown
 MAX_COUNT = 10**12  # rows, steps or passes
 MAX_IN_MEMORY = 10**6  # vectors, clusters or grid points in memory
 MOST_WIDTHS = 1000
-LAST_SEED = 2**32 - 1  # NumPy's and scikit-learn's
-TINY, HUGE = 1e-30, 1e30  # limits of factors of distances in float32 kernels, with a margin
+LAST_SEED = 2**32 - 1  # largest seed of NumPy and scikit-learn
+TINY, HUGE = 1e-30, 1e30  # range of factors for distances in float32, with a margin
 MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 

@@ -290,9 +290,11 @@ def _values(outcome: RunOutcome) -> Values:
             "check_least": {(c.name,): c.limit[0] for c in checks if c.side in lower},
             "check_most": {(c.name,): c.limit[-1] for c in checks if c.side in upper},
         }
-    known = {name: value for name, value in found.items() if value is not None}
-    every = {name: one if isinstance(one, dict) else {(): one} for name, one in known.items()}
-    return {name: values for name, values in every.items() if values}
+    values: Values = {}
+    for name, value in found.items():
+        if value not in (None, {}):
+            values[name] = value if isinstance(value, dict) else {(): value}
+    return values
 
 
 def _last_times(path: Path) -> dict[str, Values]:

@@ -150,5 +150,6 @@ def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
             ],
             producer=PRODUCER,
         )
-        found[0].inputFacets = {"dataQualityAssertions": facet}  # a check is of all datasets
+        # Checks are about all datasets together.
+        found[0].inputFacets = {"dataQualityAssertions": facet}
     return found

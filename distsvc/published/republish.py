@@ -96,7 +96,7 @@ def passing_nights(path: str, manifest: Manifest) -> list[LaterNight]:
 
 
 def lines_on_ended(report: Report) -> list[str]:
-    """Return a warning if most clusters of the previous run have ended, as after a new unit."""
+    """Return a warning if most previous clusters have ended, as when a column's unit changes."""
     stories = report.lineage.clusters if report.lineage else []
     ended = [one.id for one in stories if one.has_ended]
     if 2 * len(ended) <= sum(not one.is_new for one in stories):

@@ -10,13 +10,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from jinja2 import (
-    Environment,
-    FileSystemBytecodeCache,
-    FileSystemLoader,
-    StrictUndefined,
-    Template,
-)
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined, Template
 from jinja2.bccache import Bucket
 
 from distsvc.errors import things

@@ -12,7 +12,7 @@ class PageLimits:
     cards: int = 6  # cards that are not folded away
     numbered: int = 100  # clusters with a number in a figure
     columns: int = 24  # columns in the table of clusters
-    explained: float = 0.01  # share of a column's spread that clusters explain, to be informative
+    explained: float = 0.01  # explained share of spread below which a column is not informative
     compiled: float = 1.0  # seconds of compilation that are not mentioned
     levels: int = 12  # levels of a column; its other levels are counted together
     changes: int = 6  # listed differences between two answers

@@ -4,15 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from distsvc.report.content.parts import (
-    Finite,
-    Known,
-    Label,
-    Number,
-    OmitDefault,
-    ReportPart,
-    Size,
-)
+from distsvc.report.content.parts import Finite, Known, Label, Number, OmitDefault, ReportPart, Size
 
 Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
@@ -112,7 +104,7 @@ class Branch(ReportPart):
     parent: Label | None = None
     birth: Finite = 0.0  # height of the branch's peak
     death: Finite = 0.0  # height of the valley where the branch joins its parent
-    mass: Finite = 0.0  # share of all rows at `death`
+    mass: Finite = 0.0  # share of all rows that the branch has at `death`
     z: Known = None  # height of the peak above the valley in standard errors
     kept: bool = False  # whether the branch is a cluster
     label: Label | None = None

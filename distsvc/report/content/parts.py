@@ -106,7 +106,7 @@ class CheckPart(ReportPart):
     warn: Limits | None = None  # a value beyond this limit is a warning
     found: Known
     state: State
-    words: str  # the value found and the limit
+    words: str  # the value found and the limit, as a sentence
 
     @property
     def sentence(self) -> str:
@@ -180,7 +180,7 @@ class LineagePart(ReportPart):
     moved: Known  # share of `rows` that the previous model puts into another cluster
     ids_moved: OmitDefault[Known] = None  # share of the ids in both runs that changed their cluster
     followed: bool | None = None  # previous clusters were kept, since no others are clearly better
-    next_id: Size  # lower bound of all ids that are still free
+    next_id: Size  # this id and all larger ids are free
     clusters: list[StoryPart]
     moves: Moves | None = None
 
@@ -211,7 +211,7 @@ class ReferencePart(ReportPart):
 
 
 class DriftPart(ReportPart):
-    """Drift from the table of the previous model, the largest first."""
+    """Drift from the previous model's table; the column that drifted most comes first."""
 
     columns: list[ColumnDrift]
     score: Known  # population stability index of the previous model's scores
@@ -285,9 +285,9 @@ class ProfileColumn(ReportPart):
     apart: Number  # share of the cluster's sample in the range, minus the share of other rows
     low: Known  # None if the range is open
     high: Known
-    inside: Spread  # of the cluster's rows
-    outside: Spread  # of all other rows
-    present: OmitDefault[bool | None] = None  # of a category: whether the rows have it
+    inside: Spread  # quartiles of the cluster's rows
+    outside: Spread  # quartiles of all other rows
+    present: OmitDefault[bool | None] = None  # for a category: whether the range is its rows
     unit: OmitDefault[str] = ""  # "date", "time", "clock", "seconds" or ""
 
     @property
@@ -345,7 +345,7 @@ class ColumnPart(ReportPart):
 
     @property
     def level_shares(self) -> list[tuple[str, list[tuple[float, float]]]]:
-        """Levels, with their share in each cluster, and this share minus that of other rows."""
+        """The levels; for each cluster, the share of its rows and the excess over other rows."""
         counts = np.array(self.rows, np.float64)
         n_rows = counts.sum(axis=1, keepdims=True)
         shares = counts / np.maximum(n_rows, 1.0)
@@ -368,7 +368,7 @@ class ColumnPart(ReportPart):
 
 
 class ColumnsPart(ReportPart):
-    """Columns of the table by clusters (k), the largest clusters first."""
+    """Columns of the table with values by cluster (k), the largest cluster first."""
 
     label: list[Label]
     size: list[Size]

@@ -8,12 +8,7 @@ from pydantic import Field, JsonValue
 from distsvc.errors import things
 from distsvc.errors.forms import parsed
 from distsvc.report.content.limits import PAGE_LIMITS
-from distsvc.report.content.model_parts import (
-    ChoicePart,
-    DomainPart,
-    LevelsPart,
-    TreePart,
-)
+from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.content.parts import (
     CheckPart,
     ColumnsPart,

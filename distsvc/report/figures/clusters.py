@@ -14,14 +14,7 @@ from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.parts import ProfileColumn, ProfilePart, ProfilesPart
 from distsvc.report.content.report import ClusterRow, Sample, ScoreHistogram
 from distsvc.report.figures import drawing
-from distsvc.report.figures.mpl import (
-    Artist,
-    Axes,
-    Figure,
-    Line2D,
-    MaxNLocator,
-    Patch,
-)
+from distsvc.report.figures.mpl import Artist, Axes, Figure, Line2D, MaxNLocator, Patch
 from distsvc.report.formats import measured, one_line, percent, short_name
 
 BADGE = 7.5  # half the side of the box around a label, in points
@@ -34,7 +27,7 @@ def plane(
     picture: DomainPart | None = None,
     boundary: float | None = 0.0,
 ) -> Figure:
-    """Draw sampled rows in two dimensions, coloured by cluster, the largest first."""
+    """Draw sampled rows in two dimensions, coloured by cluster, the largest cluster first."""
     # `picture` adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of
     # Pham, Le and Dang. If y is the score, rows below `boundary` are outliers.
     figure = Figure(figsize=(drawing.FIGURE_WIDTH, 5.0), layout="constrained")

@@ -33,7 +33,7 @@ class HillLayout:
     margin: float = 0.06
     head: float = 0.22  # room for numbers above the highest hill
     ground: float = 0.36  # room for numbers below the lowest valley
-    gap: float = 0.04  # between slots
+    gap: float = 0.04  # distance between slots
     narrowest: float = 0.16  # minimum width of a slot
     roomy: float = 0.36  # width of a slot if there is enough room
     digit: float = 0.66  # width of a digit in units of the font size
@@ -97,7 +97,7 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
 
 
 def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
-    """Return the hills to draw: the largest clusters, then the clearest of the others."""
+    """Return the hills to draw: the largest clusters, then the clearest other branches."""
     by_id = {hill.id: hill for hill in found}
     chosen = {hill.id for hill in found[:1]}
     clusters = sorted((hill for hill in found if hill.is_cluster), key=lambda hill: -hill.mass)

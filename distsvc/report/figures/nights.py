@@ -31,7 +31,7 @@ MEASURES: tuple[Measure, ...] = (
 
 
 MAX_WRITTEN_DATES = 4
-"""Maximum number of dates on an axis that are all written out."""
+"""Maximum number of dates for which an axis shows every date."""
 
 
 @drawn
@@ -79,7 +79,7 @@ def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Nig
 
 @drawn
 def river(nights: Sequence[Night]) -> Figure:
-    """Draw the shares of the clusters by date, with a band for each of the largest."""
+    """Draw the shares of the clusters by date, with a band for each of the largest clusters."""
     figure = Figure(figsize=(FIGURE_WIDTH, 3.2), layout="constrained")
     axes = figure.add_subplot()
     sized = [night for night in nights if night.sizes]

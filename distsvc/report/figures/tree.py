@@ -83,7 +83,7 @@ def direction(heaviest: Sequence[Term], others: int = 0, columns: int = 5) -> st
 
 @drawing.drawn
 def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
-    """Draw the splits as panels above their clusters; root and largest cluster come first."""
+    """Draw the splits as panels above their clusters, the root at the top."""
     places = _places(nodes)
     n_leaves, tops = places[0].right, _tops(places)
     unit = min(1.8, max(0.76, drawing.PHONE_WIDTH / n_leaves))  # width of a leaf
