@@ -131,7 +131,7 @@ def run(
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             table, job, overrides = _spooled(job, folder, overrides or {})
             overwrite = overwrite or _is_of_frame(str(overrides["output.path"]))
-        stack.enter_context(_in_words_of_python())
+            stack.enter_context(_in_words_of_python())
         published, _ = run_and_announce(
             job,
             run_date,
