@@ -167,38 +167,30 @@ class PopulationRows:
     @cached_property
     def category_order(self) -> np.ndarray:
         """Indices (q,) of the categories, in the order in which they are modelled: flags first."""
-        is_flag = np.isin(np.arange(len(self.n_levels)), self.flags)
-        return np.argsort(~is_flag, kind="stable")
+        others = np.setdiff1d(np.arange(len(self.n_levels)), self._flags)
+        return np.append(self._flags, others)
 
     @cached_property
     def predictors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and indicators (r, n) that categories may depend on; which are present (r, n).
+        """Predictors (r, n) of categories, and which are present (r, n).
 
-        Numbers without flags come first. Then come indicators of the flags, the zero-inflated
-        numbers, and the indicators of other categories.
+        They are the mapped numbers of `ordered`, then indicators of the categories that are no
+        flags: of each level but the first.
         """
-        has_flag, q = self.flags >= 0, len(self.n_levels)
-        levels = [np.arange(1, n)[:, None] for n in self.n_levels]
-        order, n_flags = self.category_order, int(has_flag.sum())
-
-        def stacked(numbers: np.ndarray, categories: list[np.ndarray]) -> np.ndarray:
-            ordered = [categories[j] for j in order]
-            return np.vstack(
-                [numbers[~has_flag], *ordered[:n_flags], numbers[has_flag], *ordered[n_flags:]]
-            )
-
-        indicators = [self.levels[:, j] == levels[j] for j in range(q)]
-        known = [np.repeat(self.levels[None, :, j] >= 0, len(levels[j]), axis=0) for j in range(q)]
-        return stacked(self.values.T, indicators), stacked(self.present.T, known)
+        values, known = [self.ordered[0]], [self.ordered_present]
+        for j in self.category_order[len(self._flags) :]:
+            levels = np.arange(1, self.n_levels[j])[:, None]
+            values.append(self.levels[:, j] == levels)
+            known.append(np.broadcast_to(self.levels[:, j] >= 0, (len(levels), len(self))))
+        return np.vstack(values), np.vstack(known)
 
     @cached_property
     def n_predictors(self) -> np.ndarray:
         """Number (q,) of leading rows of `predictors` for each category, in `category_order`."""
-        n_flags = int((self.flags >= 0).sum())
-        before = np.cumsum(np.append(0, self.n_levels[self.category_order] - 1))[:-1]
-        numbers = np.full(len(before), len(self.flags))
-        numbers[:n_flags] -= n_flags
-        return before + numbers
+        f, order = len(self._flags), self.category_order
+        flags = len(self.order) - f + np.arange(f)
+        others = np.cumsum(np.append(0, self.n_levels[order[f:]] - 1))[:-1]
+        return np.append(flags, len(self.ordered[0]) + others)
 
     @cached_property
     def shares(self) -> list[np.ndarray]:
