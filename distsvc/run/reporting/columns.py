@@ -259,10 +259,16 @@ class SeparatingColumn:
     is_removable: bool = False  # this is the only flag or category among the separating columns
     may_be_code: bool = False  # the column may have codes of categories
     factor: float | None = None  # common ratio of the pairs' medians, if a unit may explain it
+    among_numbers: bool = False  # flags or categories separate the pairs, too
 
     @property
     def clause(self) -> str:
         """A clause on the pairs: "clusters 0 and 1 differ only in premium"."""
+        if self.among_numbers:
+            count = f"{len(self.pairs):,} pairs of clusters differ"
+            if len(self.pairs) == 1:
+                count = "clusters {} and {} differ".format(*self.pairs[0])
+            return f"{count} in no number but {self.column}"
         if self.separates_all:
             return f"{ALL_DIFFER_ONLY_IN} {self.column}"
         if len(self.pairs) == 1:
@@ -294,7 +300,9 @@ def separating_columns(
 ) -> list[SeparatingColumn]:
     """Return the columns that alone separate clusters of the pilot.
 
-    `ids` (k,) are the ids of the clusters. The columns `integers` may have codes of categories.
+    Rows of one category may be in another unit. So a number may separate pairs together with
+    categories, if no other number does and the medians have a common factor. `ids` (k,) are the
+    clusters' ids. The columns `integers` may have codes of categories.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:
@@ -307,9 +315,10 @@ def separating_columns(
     if len(clusters) < 2:
         return []
     apart, noise = _apart(Z, rows.labels, clusters)
+    every = [(f, own, _usual_values(rows, clusters, own, f)) for f, own in placed(features)]
+    is_number = np.repeat([u is None for *_, u in every], [len(f.names) for f, *_ in every])[owners]
     found = []
-    for feature, own in placed(features):
-        usual = _usual_values(rows, clusters, own, feature)
+    for feature, own, usual in every:
         if usual is not None:
             known = (usual[:, None] >= 0) & (usual >= 0)
             differ, most_rest = known & (usual[:, None] != usual), 2.0
@@ -318,9 +327,12 @@ def separating_columns(
         else:
             continue
         mine = (owners >= own.start) & (owners < own.stop)
-        rest = apart[:, :, ~mine].sum(axis=2) - noise
-        pairs = np.argwhere(np.triu(differ & (rest <= most_rest))).tolist()
-        if pairs:
+        every_other = ~mine
+        for others in (every_other, every_other & is_number)[: 1 + (usual is None)]:
+            rest = apart[:, :, others].sum(axis=2) - noise
+            pairs = np.argwhere(np.triu(differ & (rest <= most_rest))).tolist()
+            if not pairs:
+                continue
             named = [(int(ids[clusters[a]]), int(ids[clusters[b]])) for a, b in pairs]
             k = len(numbers)
             all_pairs = 2 * len(pairs) == k * (k - 1)
@@ -332,8 +344,11 @@ def separating_columns(
                     one,
                     may_be_code=feature.column in integers and may_be_levels(x),
                     factor=_common_factor([(medians[a], medians[b]) for a, b in pairs]),
+                    among_numbers=others is not every_other,
                 )
-            found.append(one)
+            if one.factor is not None or not one.among_numbers:
+                found.append(one)
+                break
     if sum(one.is_removable for one in found) > 1:
         found = [replace(one, is_removable=False) for one in found]
     return found

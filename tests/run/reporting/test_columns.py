@@ -259,6 +259,13 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
         "The clusters differ only in price: values are about 100 times the other's. Have some "
         "rows another unit?"
     )
+    region = np.where(flag, 1.0, 2.0)
+    (one,) = found(*rows(2 * y + flag, x=x, price=price, region=region, noise=noise, more=more))
+    assert one.note == (
+        "3 pairs of clusters differ in no number but price: values are about 100 times the "
+        "other's. Have some rows another unit?"
+    )
+    assert found(*rows(flag.astype(int), x=x, price=price**0.2, region=region, noise=noise)) == []
 
 
 def test_numbers_need_several_features_and_separate_ranges(planted_flag):
