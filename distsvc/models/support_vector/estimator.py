@@ -60,9 +60,10 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     nu : float in (0, 1] or None, default=None
         Share of rows outside. With the level tree, it shifts the scores and changes no cluster;
         None leaves about 0.4 % of the rows of a normal cluster outside. With a number for `gamma`,
-        the share nu of up to 10,000 rows has f < 0, and C is 1 / (nu rho*). rho* is the offset of
-        the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows. If `C` is None, too, nu
-        is 0.1.
+        the share nu of up to 10,000 rows has f < 0, and C is 1 / (nu rho*). The share is lower if
+        many rows are equal, because equal rows are on the same side and rows with f = 0 are inside.
+        rho* is the offset of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows. If
+        `C` is None, too, nu is 0.1.
     effort : {"fast", "default", "thorough"}, default="default"
         Number of models that vote. Up to 3 features, it is 3, 10 or 20. With more features, each
         subspace has 2, 3 or 10 models, and there are up to 4 ("fast") or 8 subspaces.
@@ -141,8 +142,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     merge_radius : float, default=0.1
         With "balls": distance, in units of X, below which climbing points merge.
     noise : bool, default=False
-        Label rows outside as -1 in `labels_`, `predict` and `cut`, as HDBSCAN does. A row with a
-        `decision_function` down to -1e-5, its rounding, is not outside.
+        Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`, as
+        HDBSCAN does.
     variant : {"default", "published"}, default="default"
         "published" runs Algorithms 1 to 3 of the papers as printed; the page "Departures from the
         papers" lists all differences. It needs `C`, and a number for `gamma`. The constructor
@@ -216,7 +217,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     "bsgd" or "sgd", and no level tree. The first block determines the centre, gamma and C, so it
     should have some hundred rows. `predict` uses a boundary drawn from the rows of all blocks.
 
-    `decision_function` is f, or the level tree's score. `score_samples` is higher by 1: it is
+    `decision_function` is f, or the level tree's score. It is 0 where f lies between -1e-5 and 0,
+    which is rounding: such rows are on the boundary. `score_samples` is higher by 1: it is
     w.phi(x) >= 0, except with the level tree.
 
     See Also
@@ -331,7 +333,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
             X = check_rows(self, X, reset=False)
-            return engine.decision(engine.centred(X)).astype(np.float64)
+            return engine.decision.scores(engine.centred(X)).astype(np.float64)
         return map_rows(self, X, self._values("score"), self.n_jobs)
 
     def score_samples(self, X: TableLike) -> LazyValues:

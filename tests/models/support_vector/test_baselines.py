@@ -8,6 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import OneClassSVM
 
 from distsvc import SupportVectorClustering
+from tests.quiet_fits import quietly
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
 
@@ -116,6 +117,16 @@ def test_noise_labels_rows_outside_minus_1(labelling):
     assert noisy.n_clusters_ == model.n_clusters_
     if labelling == "level-tree":
         assert (noisy.cut(2) == np.where(outside, -1, model.cut(2))).all()
+
+
+@pytest.mark.parametrize("parameters", [{}, {"labelling": "balls"}, {"solver": "bsgd"}])
+def test_equal_rows_on_the_boundary_are_inside(parameters):
+    ratings = np.random.default_rng(0).binomial(4, [0.3, 0.7], (600, 2)).astype(float)
+    three = np.repeat([[0.0, 0.0], [5.0, 5.0], [9.0, 0.0]], 400, axis=0)
+    for X, most in ((ratings, 0.1), (three, 0.0)):
+        model = quietly(svc(0.5, 0.1, **parameters | {"noise": True}), X)
+        assert (model.outlier_scores_ > 0.0).mean() <= most
+        assert ((model.labels_ < 0) == (model.decision_function(X) < 0.0)).all()
 
 
 def test_support_vectors_on_the_boundary_are_not_noise():

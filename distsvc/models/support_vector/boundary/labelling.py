@@ -55,6 +55,14 @@ class DecisionFunction:
         """Return f (n,) float32 at the rows of X (n, d) float32."""
         return self.sums(X) - np.float32(1.0)
 
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        """Return f (n,) float32 at the rows of X, and 0 for rows on the boundary.
+
+        They are the rows with -`SEGMENT_TOLERANCE` <= f < 0: rounding put them outside.
+        """
+        f = self(X)
+        return np.where((f >= -SEGMENT_TOLERANCE) & (f < 0.0), np.float32(0.0), f)
+
     def sums(self, X: np.ndarray) -> np.ndarray:
         """Return f + 1 (n,) float32 at the rows of X (n, d); precise even if f is near -1."""
         return weighted_sums(X, self.S, self.a, self.gamma)

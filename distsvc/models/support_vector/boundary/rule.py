@@ -58,7 +58,7 @@ class BoundaryRule(Rule):
         return self.cluster[self._nearest(Z)]
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        return DecisionFunction(self.S, self.a, self.gamma)(Z)
+        return DecisionFunction(self.S, self.a, self.gamma).scores(Z)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         points, ends = self._grouped
