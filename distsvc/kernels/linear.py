@@ -24,6 +24,9 @@ from distsvc.kernels.lanes import dot, square_distance
 BOUND_TOLERANCE = 1e-12
 """Distance from the bounds 0 and 1 below which alpha is set to the bound."""
 
+SMALLEST = np.finfo(np.float64).tiny
+"""Least divisor of a step between equal rows, below any curvature whatever the rows' unit."""
+
 CHANGE, MOVED, COST = 0, 1, 2
 """Places in `tally`."""
 
@@ -42,7 +45,7 @@ def _move(alpha, up, down, violation, curvature, tally):
     """
     room, stock = 1.0 - alpha[up], alpha[down]
     both = alpha[up] + alpha[down]
-    step = violation / max(curvature, 1e-12)
+    step = violation / max(curvature, SMALLEST)
     if step >= stock and stock <= room:
         step = stock
         alpha[up], alpha[down] = _at_bound(both), 0.0

@@ -86,6 +86,13 @@ def test_no_more_than_nu_of_the_rows_are_outside(make, tol):
         assert (model.predict(rows) < 0).sum() <= 20
 
 
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_the_unit_of_the_rows_changes_nothing(make, form):
+    usual, small = (make(0.1).fit(form(table() * unit)) for unit in (1.0, 2.0**-50))
+    np.testing.assert_array_equal(usual.dual_coef_, small.dual_coef_)
+
+
 def test_compute_gap_sets_the_duality_gap():
     model = LinearOneClassSVM(0.1, compute_gap=True, tol=1e-6).fit(table())
     assert 0.0 <= model.duality_gap_ <= 1e-6 * model.objective_
