@@ -210,7 +210,7 @@ def mixture_proposals(
         before: NormalMixture | None = None,
     ) -> PartitionProposal:
         drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
-        make = partial(_final_rule, rows, mixture, cluster, make_rule, before)
+        make = partial(_final_rule, rows, values, mixture, cluster, make_rule, before)
         drawn = np.minimum(drawn, posterior.shape[1] - 1)
         return PartitionProposal(MIXTURE, posterior.argmax(axis=1), drawn, make)
 
@@ -339,6 +339,7 @@ def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.
 
 def _final_rule(
     rows: MixtureRows,
+    values: MixtureRows,
     mixture: NormalMixture,
     cluster: np.ndarray,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
@@ -346,12 +347,13 @@ def _final_rule(
 ) -> Rule:
     """Return the rule of a mixture, with cluster 0 the largest.
 
-    If the mixture was not fitted to all rows, EM on all rows comes first.
+    If the mixture was not fitted to all rows, EM on all rows comes first. Sizes are the numbers of
+    `values`, and clusters without any are last.
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
-    number = ranks_by_size(np.bincount(labels, minlength=int(cluster.max()) + 1)).astype(np.int64)
+    number = ranks_by_size(_sizes(mixture, cluster, values)).astype(np.int64)
     return make_rule(mixture, number[cluster], number[labels])
 
 

@@ -118,7 +118,7 @@ def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
     first = rows.take(np.arange(SEARCH_ROWS))
     found = search(first, model._engine.pilot[:SEARCH_ROWS], 3).best.mixture
     cluster = np.arange(found.n_components)
-    _final_rule(rows, found, cluster, lambda mixture, *_: made.append(mixture))
+    _final_rule(rows, rows, found, cluster, lambda mixture, *_: made.append(mixture))
     assert made[0].likelihoods(rows).sum() > found.likelihoods(rows).sum() + 1.0
 
 
