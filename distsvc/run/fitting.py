@@ -8,11 +8,13 @@ import numpy as np
 
 from distsvc.errors import DataError, EmptyInputError, one_line
 from distsvc.job.config import Job, PreprocessConfig
+from distsvc.job.parameters import clusters_wanted
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import clarity
 from distsvc.models.mixture_clustering.engine import MixtureEngine
+from distsvc.models.rows.numbering import few_clusters_notes
 from distsvc.models.rows.robust_scale import ColumnSpread, present_values
 from distsvc.models.rows.sampling import rows_of
 from distsvc.models.rows.scaling import ColumnSums, Scaling
@@ -76,6 +78,9 @@ def cluster_table(
     Labeller.of(rule, ids, names, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)
     algorithm.engine.notes.extend(outlier_row_notes(survey.aside, labelled, steps.run.plan.table))
+    sizes, wanted = labelled.counts.sizes.sum(axis=1), clusters_wanted(algorithm.parameters)
+    notes = algorithm.engine.notes
+    notes.extend(note for note in few_clusters_notes(sizes, wanted) if note not in notes)
     learned = algorithm.learned()
     return (learned if into is None else with_joined(learned, into, job)), labelled
 

@@ -215,7 +215,10 @@ class AutomaticEngine(Engine):
         """Choose the answer among the views, which have learned, and make its rule."""
         self.answer = self.views.choose(self.n_clusters)
         self.rule = self.answer.make()
-        self.notes += [note for note in self.answer.notes if note not in self.notes]
+        notes, found = [*self.answer.notes], self.rule.n_clusters
+        if self.n_clusters is not None and found < self.n_clusters:
+            notes.append(f"no model separates {self.n_clusters} clusters: {found} were found")
+        self.notes += [note for note in notes if note not in self.notes]
 
     def cut(self, n_clusters: int) -> Rule:
         """Return the rule that a fit with this `n_clusters` would have; cached."""

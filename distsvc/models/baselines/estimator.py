@@ -8,13 +8,14 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
-from distsvc.job.parameters import COUNT, RandomState, check_parameters
+from distsvc.job.parameters import COUNT, RandomState, check_parameters, clusters_wanted
 from distsvc.models.baselines.merging import by_size, first_splits, merged_centres
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.split_tree import Nodes, leaves_by_size
 from distsvc.models.bases.interface import StreamEstimator
 from distsvc.models.bases.validation import TableLike, check_rows, reject_weights
 from distsvc.models.bases.values import DescribesRows, Values
+from distsvc.models.rows.numbering import few_clusters_notes
 from distsvc.models.rows.sampling import row_keys, seed_of
 from distsvc.models.rows.threads import map_blocks
 from distsvc.models.rules.rule import Rule
@@ -34,6 +35,9 @@ class Baseline(ClusterMixin, DescribesRows):
         X = check_rows(self, X, ensure_min_samples=self._min_rows)
         check_parameters(self.algorithm, self.get_params())
         self._fit_rows(X)
+        sizes = np.bincount(self.labels_, minlength=self._rule().n_clusters)
+        for note in few_clusters_notes(sizes, clusters_wanted(self.get_params())):
+            warnings.warn(note, UserWarning, stacklevel=2)
         return self
 
     def predict(self, X: TableLike) -> np.ndarray:

@@ -18,11 +18,12 @@ from sklearn.utils.validation import validate_data
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import ArrayRows, opened
 from distsvc.inputs.rows import Ends, Input, OfRows, Reading, block_rows, cut, readable_again
-from distsvc.job.parameters import COUNT, VERBOSE
+from distsvc.job.parameters import COUNT, VERBOSE, clusters_wanted
 from distsvc.models.bases.interface import DecidesRows, ScoresRows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
 from distsvc.models.bases.values import DescribesRows, Values
 from distsvc.models.rows import sampling
+from distsvc.models.rows.numbering import few_clusters_notes
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.scaling import check_length
 from distsvc.models.rows.threads import map_blocks, map_threads
@@ -84,7 +85,11 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
             self._fit_source(source)
         if isinstance(self.labels_, np.ndarray):
             # A cluster has no rows if others have larger kernel sums everywhere in it.
-            self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())
+            k = self._values("label").rule.n_clusters
+            sizes = np.bincount(self.labels_[self.labels_ >= 0], minlength=k)
+            self.n_clusters_ = int(sizes.astype(bool).sum())
+            wanted = clusters_wanted(self.get_params())
+            self.notes_ = [*self.notes_, *few_clusters_notes(sizes, wanted)]
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self

@@ -41,7 +41,8 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components; None to choose it by the BIC, up to 20.
+        Number of components; None to choose it by the BIC, up to 20. If fewer have rows, a warning
+        says how many.
     n_jobs : int or None, default=None
         Number of threads, as in `SupportVectorClustering`.
     verbose : int, default=0

@@ -55,8 +55,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters wanted; None to determine their number. If no tree has so many branches, there are
-        fewer clusters, and a warning. Only with the level tree.
+        Clusters wanted; None to determine their number. If no tree has so many branches with rows,
+        there are fewer clusters, and a warning. With a number, the level tree is used.
     nu : float in (0, 1] or None, default=None
         Share of rows outside. With the level tree, it shifts the scores and changes no cluster;
         None leaves about 0.4 % of the rows of a normal cluster outside. With a number for `gamma`,
@@ -117,11 +117,11 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}, default="auto"
         "equilibria" is Algorithm 3 of Pham, Le and Dang (2017). "level-tree" cuts the tree of the
         level sets of f at its significant splits; Algorithm 3 is its cut at level 0. "auto" is the
-        level tree unless gamma is a number or the solver is not "bsgd". The other two are for
-        tables in memory, and for the solver "exact" with `nu`. "complete-graph" joins any two rows
-        inside whose segment is inside (at most 100,000 rows); rows outside take the label of the
-        nearest row inside. With "balls", only the centres of balls climb, and merge on their way;
-        rows take the label of the nearest centre.
+        level tree if `n_clusters` is given, or unless gamma is a number or the solver is not
+        "bsgd". The other two are for tables in memory, and for the solver "exact" with `nu`.
+        "complete-graph" joins any two rows inside whose segment is inside (at most 100,000 rows);
+        rows outside take the label of the nearest row inside. With "balls", only the centres of
+        balls climb, and merge on their way; rows take the label of the nearest centre.
     assignment : {"vote", "nearest"}, default="vote"
         With the level tree, a row's cluster has the largest weighted kernel sum ("vote"), or the
         row's nearest support vector ("nearest").

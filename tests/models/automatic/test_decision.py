@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc import AutoClustering
+from distsvc import AutoClustering, SupportVectorClustering
 from distsvc.models.automatic.decision import (
     SEARCH_ROWS,
     Mixtures,
@@ -26,7 +26,9 @@ from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNum
 from distsvc.models.mixture.search import search
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.sampling import lowest, row_keys
+from distsvc.run.job import run_job
 from tests.quiet_fits import quietly
+from tests.small_runs import small_job, write_table
 
 N = 1200
 
@@ -470,3 +472,27 @@ def test_the_mixture_of_the_run_before_counts_as_as_many_rows_again():
         moved = after.means - alone.means
         assert moved[0] == pytest.approx(0.5, abs=0.01)
         assert moved[1] == pytest.approx(0.5 if kept is before else 0.0, abs=0.01)
+
+
+RATINGS = 1.0 + np.random.default_rng(0).binomial(4, 0.4, (1000, 1))
+THREE = np.random.default_rng(0).normal(2.0 * np.eye(3, 2)[np.arange(900) % 3], 0.25)
+
+
+@pytest.mark.parametrize(("make", "X", "found"), [
+    (AutoClustering(5, effort="fast", random_state=0), RATINGS, 4),  # a graph
+    (AutoClustering(7, effort="fast", random_state=0), RATINGS, 4),  # a mixture
+    (SupportVectorClustering(2.0, n_clusters=7, random_state=0), THREE, 3),
+])  # fmt: skip
+def test_fewer_clusters_than_wanted_give_a_warning(make, X, found):
+    with pytest.warns(UserWarning, match=f"clusters were asked for, but only {found} have rows"):
+        sizes = np.bincount(make.fit(X).labels_)
+    if isinstance(make, AutoClustering):
+        assert sorted(sizes, reverse=True) == sizes[:found].tolist()
+
+
+@pytest.mark.usefixtures("quick_page")
+@pytest.mark.parametrize("algorithm", ["auto", "mixture", "fuzzy-c-means"])
+def test_a_job_names_the_number_of_clusters_with_rows(algorithm, tmp_path):
+    path, model = write_table(tmp_path / "1.parquet", RATINGS), {"algorithm": algorithm}
+    run = run_job(small_job(path, model | {"n_clusters": 7}, preprocess={"scale": None}))
+    assert sum("7 clusters" in text for text in run.warnings) == 1
