@@ -371,8 +371,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         Raises
         ------
         ValueError
-            If not exactly one of the three is given, or if X is not given and the rows of `fit`
-            were read block by block.
+            If the model has no level tree, if not exactly one of the three is given, or if X is not
+            given and the rows of `fit` were read block by block.
 
         Examples
         --------
@@ -384,8 +384,12 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         2
 
         """
-        check_is_fitted(self, "tree_")
-        assert isinstance(self._engine, LevelTreeEngine)
+        check_is_fitted(self, "dual_coef_")
+        if not isinstance(self._engine, LevelTreeEngine):
+            raise ParameterError(
+                "cut needs the level tree, and this model has none: fit it with "
+                "labelling='level-tree' (the default without a number for gamma)"
+            )
         if sum(value is not None for value in (n_clusters, level, significance)) != 1:
             raise ValueError("give exactly one of n_clusters, level and significance")
         if n_clusters is not None:

@@ -161,7 +161,7 @@ def test_only_a_fitted_level_tree_can_be_cut():
     with pytest.raises(NotFittedError):
         estimator().cut(2)
     model = SupportVectorClustering(0.25, nu=0.2, random_state=0).fit(blobs()[0])
-    with pytest.raises(NotFittedError):
+    with pytest.raises(ValueError, match="cut needs the level tree, and this model has none"):
         model.cut(2)
 
 
