@@ -10,6 +10,7 @@ from distsvc.run.forecast import check_labelling
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import fill_output, label_table
 from distsvc.run.model import files
+from distsvc.run.nights.comparison import outlier_notes
 from distsvc.run.reporting.manifest import make_manifest
 from distsvc.run.starting import Request, begin_run
 from distsvc.run.work.phases import steps_on
@@ -76,7 +77,8 @@ def predict_table(
             check_labelling(run.plan, steps.workers, model.rule.float64)
             labelled = label_table(steps)
             fill_output(steps, labelled.counts)
-        for note in labelled.ids.notes(str(table.id)) if labelled.ids is not None else ():
+        notes = labelled.ids.notes(str(table.id)) if labelled.ids is not None else []
+        for note in [*notes, *outlier_notes(labelled.outlier_share, [model.parameters])]:
             progress.event("note", because=note)
         check_unchanged(table)
         made = make_manifest(run, job, digest, fingerprint(table), labelled)

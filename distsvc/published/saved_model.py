@@ -18,6 +18,7 @@ from distsvc.run.labelling.counts import used_clusters
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.files import ModelFile, read_labeller, read_model
+from distsvc.run.nights.comparison import outlier_notes
 from distsvc.run.work.plan import choose_block_rows
 from distsvc.run.work.sentinels import MAX_EXAMINED_ROWS, sentinel_warnings
 from distsvc.storage.publishing.formats import published_columns
@@ -44,7 +45,7 @@ NAME = "the rows"
 """Name of the rows in messages."""
 
 MIN_EXAMINED_ROWS = 20
-"""Minimum number of values in a column of categories that are examined for changes."""
+"""Minimum number of values of a category, or of rows, that are examined for changes."""
 
 
 class Model:
@@ -319,7 +320,8 @@ class Model:
                 raise DataError(
                     f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
                 ) from None
-            if row == rows.first:
+            is_first = row == rows.first
+            if is_first:
                 changes = self._labeller.changed_units(X)
                 changes += sentinel_warnings(X[:MAX_EXAMINED_ROWS], self._features)
                 for note in changes:
@@ -331,7 +333,11 @@ class Model:
             numbers = np.arange(row, row + len(X), dtype=np.int64)
             block, row = Block(numbers, X, ids, None, types=types), row + len(X)
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
-            yield ids, known, select_rows(block, known)
+            block = select_rows(block, known)
+            if is_first and len(block.X) >= MIN_EXAMINED_ROWS:
+                first = select_rows(block, np.arange(len(block.X)) < MAX_EXAMINED_ROWS)
+                self._warn_of_outliers(self._prepared(first, rows))
+            yield ids, known, block
 
     def _warn_of_changes(self, piece: pa.RecordBatch) -> None:
         """Warn of columns whose categories are mostly new or rare, unless there are few rows."""
@@ -343,6 +349,13 @@ class Model:
                 array = without_sentinels(_plain(column, feature), self._missing_values)
                 if note := feature.change(array, len(piece)):
                     warnings.warn(note, UserWarning, stacklevel=2)
+
+    def _warn_of_outliers(self, Z: np.ndarray) -> None:
+        """Warn if many prepared rows Z (n, D) are outside every cluster."""
+        outside = self._labeller.rule.label(Z)["outlier"]
+        share, examined = float(outside.mean()), f"the first {len(outside):,} rows"
+        for note in outlier_notes(share, [self.parameters], examined):
+            warnings.warn(note, UserWarning, stacklevel=2)
 
     def _prepared(self, block: Block, rows: Input) -> np.ndarray:
         Z = self._preparation(block.X)

@@ -141,6 +141,7 @@ def test_a_column_without_a_value(run, frame, name, kind, tmp_path):
     assert f"not used as features: '{name}' (no value in any row)" in first.report.warnings
 
 
+@pytest.mark.filterwarnings("ignore:.* lie outside, more than expected")
 @pytest.mark.parametrize(
     ("column", "change", "warning"),
     [
@@ -164,6 +165,7 @@ def test_other_values_are_a_warning(run, frame, tmp_path, caplog, column, change
     assert re.search(f"warning: .*{warning}", said.stderr)
 
 
+@pytest.mark.filterwarnings("ignore:.* lie outside, more than expected")
 @pytest.mark.parametrize("first", [1, 15, N])
 def test_few_other_values_are_no_warning(run, frame, first):
     gone = frame.assign(plan=None)[:first]

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from distsvc import load
 from distsvc.errors import DataError, JobFileError
 from distsvc.models.rows.scaling import Scaling
 from distsvc.published.predict import predict_table
@@ -18,7 +19,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
 from tests.jobs.blob_jobs import N, blobs, config
 from tests.published_files import nothing_left, read_labels
-from tests.small_runs import digests
+from tests.small_runs import FORMS, digests, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -107,3 +108,17 @@ def test_arrays_of_a_saved_model_have_unique_names(rule):
     others = {*prepared.arrays, *prepared.facts, *LABELLER_FIELDS, "algorithm"}
     assert {"centre", "scale", "fill", "origin", "score_edges", "ids", "next_id"} <= others
     assert not others & {field.name for field in fields(rule)}
+
+
+@pytest.mark.parametrize("form", ["level-tree", "support-vector", "linear-svdd", "components"])
+def test_many_rows_outside_give_a_warning(form, tmp_path):
+    X, progress = three_clusters(400, 3), Progress(quiet=True)
+    run_job(small_job(write_table(tmp_path / "1.parquet", X), FORMS[form]))
+    path = str(write_table(tmp_path / "2.parquet", X * 3.0 + 40.0))
+    predict_table(tmp_path / "out", path, str(tmp_path / "far"), progress=progress)
+    words = "100.0% of the {} lie outside, more than expected"
+    assert sum(words.format("rows") in note for note in progress.notes) == 1
+    model = load(tmp_path / "out").model
+    model.predict(X)  # without a warning
+    with pytest.warns(UserWarning, match=words.format("first 400 rows")):
+        model.predict(X * 3.0 + 40.0)

@@ -114,15 +114,20 @@ def compare_and_check(
     return Comparison(lineage, drift, reference, checks, notes)
 
 
-def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]:
-    """Return a warning if many rows are outliers, and more than the `nu` of a model allows."""
+def outlier_notes(
+    share: float | None, parameters: Sequence[Given], rows: str = "the rows"
+) -> list[str]:
+    """Return a warning if many rows are outliers, and more than the `nu` of a model allows.
+
+    `rows` names the rows in the warning.
+    """
     if share is None or share <= 0.25:
         return []
     wanted = max((given.get("nu") or 0.0 for given in parameters), default=0.0)
     if share <= wanted + 0.05 or any(given.get("C") is not None for given in parameters):
         return []
     return [
-        f"{share:.1%} of the rows lie outside, more than expected: the model may not suit the "
+        f"{share:.1%} of {rows} lie outside, more than expected: the model may not suit the "
         "table; nu sets the expected share"
     ]
 
