@@ -112,7 +112,7 @@ def choice(*names: str, in_memory: tuple[str, ...] = ()) -> Constraint:
     return Constraint(f"be one of {known}", Literal[known], Literal[names])
 
 
-def clusters_wanted(given: Given) -> int | None:
+def clusters_wanted(given: "Given") -> int | None:
     """Return the number of clusters that the parameters fix; None if the fit chooses it."""
     wanted: int | None = given.get("n_clusters", given.get("n_components"))
     return wanted
