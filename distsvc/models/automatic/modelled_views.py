@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from scipy.spatial import cKDTree
 
+from distsvc.kernels.rows import project
 from distsvc.models.automatic.decision import (
     DECISION_ROWS,
     GRAPH,
@@ -119,8 +120,11 @@ class ModelledViews(Views):
     ):
         super().__init__(pilot, leading_directions(pilot), graph, nu)
         self.rows, self.origin, self.before = rows, origin, before
+        values = (rows.labelled - origin)[:, rows.columns.layout.latent].astype(np.float32)
         if nu is not None:
-            self.values = (rows.labelled - origin)[:, rows.columns.layout.latent].astype(np.float32)
+            self.values = values
+        if not np.array_equal(values, pilot):
+            graph.values = project(values, graph.axes)
         self._mixtures: dict[int | None, Mixtures] = {}
         self.compared = rows.populations(min(len(pilot), DECISION_ROWS), graph.n_jobs)
 

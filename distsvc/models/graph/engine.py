@@ -19,11 +19,11 @@ from distsvc.kernels.rows import project
 from distsvc.models.graph.coordinates import NoGraphReason, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
-from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rows.principal_components import SEARCHED, principal_components
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.support_vector.boundary.base import Parameters
+from distsvc.models.support_vector.boundary.labelling import Nearest
 from distsvc.models.support_vector.level_tree.engine import Grown, LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
@@ -60,6 +60,7 @@ class GraphEngine:
     tree: LevelTreeEngine  # clusters the coordinates
     placed: bool  # whether the points are set
     before: np.ndarray | None  # labels of the first rows in the previous answer
+    values: np.ndarray | None = None  # (l, p) float32: rows as labelled, if points are draws
     n_jobs: int | None = 1  # threads; the number changes no answer
     least_standing = GRAPH_STANDING
 
@@ -150,11 +151,25 @@ class GraphEngine:
         return self._numbered(found)[1]
 
     def _numbered(self, found: LevelSets) -> tuple[np.ndarray, np.ndarray]:
-        labels = found.labels(self.seen)
-        sizes = np.bincount(labels[self.point_of], minlength=found.answer.n_clusters)
-        number = ranks_by_size(sizes)
-        number[sizes == 0] = -1
+        labels, k = found.labels(self.seen), found.answer.n_clusters
+        own = sizes = np.bincount(labels[self.point_of], minlength=k)
+        if self.values is not None:
+            landmarks = np.flatnonzero(self._are_landmarks(labels))
+            nearest = landmarks[Nearest(self.points[landmarks])(self.values)]
+            sizes = np.bincount(labels[nearest], minlength=k)
+        number = np.empty(k, np.int32)
+        number[np.lexsort((-own, -sizes, own == 0))] = np.arange(k)
+        number[own == 0] = -1
         return number[labels], number
+
+    def _are_landmarks(self, labels: np.ndarray) -> np.ndarray:
+        """Return a mask (m,) bool of the landmarks among the first points with labels (m,)."""
+        order = np.argsort(labels, kind="stable")
+        rank_in_cluster = np.arange(len(labels)) - np.searchsorted(labels[order], labels[order])
+        mask = np.zeros(len(labels), bool)
+        mask[order] = rank_in_cluster < LANDMARKS_OF_EACH
+        mask[: max(LANDMARKS, COMPARED // self.points.shape[1])] = True
+        return mask
 
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
         """Return the rule for labels (m,) of the first points; `scored` are fields of `Scored`.
@@ -162,12 +177,7 @@ class GraphEngine:
         Landmarks are the first points, which are in random order, and the first
         `LANDMARKS_OF_EACH` points of every cluster.
         """
-        order = np.argsort(labels, kind="stable")
-        rank_in_cluster = np.arange(len(labels)) - np.searchsorted(labels[order], labels[order])
-        kept = np.zeros(len(labels), bool)
-        kept[order] = rank_in_cluster < LANDMARKS_OF_EACH
-        kept[: max(LANDMARKS, COMPARED // self.points.shape[1])] = True
-        points = self.points[: len(labels)]
+        kept, points = self._are_landmarks(labels), self.points[: len(labels)]
         return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)
 
 
