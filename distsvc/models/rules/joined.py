@@ -4,6 +4,7 @@ A joined rule has all fields of its base rule, and for each cluster the merged c
 and restored like other rules.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields, make_dataclass
 from functools import cache, cached_property
 from typing import Annotated, Any
@@ -71,6 +72,14 @@ class _Joined:
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
         return Rule.pulls(self, Z, labels, typical, firsts)  # type: ignore[arg-type]
+
+    @classmethod
+    def restored(
+        cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
+    ) -> Any:
+        # The saved number is of the merged clusters; the base rule has an entry of INTO for each.
+        own = {"n_clusters": arrays[INTO].size} if INTO in arrays else {}
+        return super().restored({**facts, **own}, arrays, d)  # type: ignore[misc]
 
     def check(self) -> None:
         self.parts.check()

@@ -26,6 +26,7 @@ def table():
     ("model", "wanted"),
     [
         ({"algorithm": "bico", "n_clusters": 5, "min_cluster_rows": 50}, 3),
+        ({"algorithm": "imdh", "max_clusters": 2}, 2),
         ({"effort": "fast", "max_clusters": 4}, 4),
         ({"effort": "fast", "max_clusters": 3, "min_cluster_rows": 20}, 3),
     ],
