@@ -27,7 +27,7 @@ from distsvc.job.parameters import (
     Variant,
 )
 from distsvc.models.bases.interface import PublishedSettings, StreamEstimator
-from distsvc.models.bases.passes import CheckedRows, OutlierEstimator, Passes, Phases, map_rows
+from distsvc.models.bases.passes import OutlierEstimator, Passes, Phases, map_rows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
 from distsvc.models.bases.values import Values
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
@@ -291,10 +291,10 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         started, phases = perf_counter(), Phases(self)
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        if self.labelling in IN_MEMORY and not isinstance(source, CheckedRows):
+        if self.labelling in IN_MEMORY and not source.in_memory:
             raise ParameterError(
-                f"labelling={self.labelling!r} needs all rows at once: give a NumPy array, or a "
-                "sample"
+                f"labelling={self.labelling!r} needs all rows at once: give an array or a table "
+                "in memory, or a sample"
             )
         passes = Passes(source, engine.seed)
         X, keys = passes.draw(engine.sample_ranges)

@@ -1,6 +1,7 @@
 """SVC and FSVC as compositions of `SupportVectorClustering`, and labels of rows outside."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
@@ -8,6 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import OneClassSVM
 
 from distsvc import SupportVectorClustering
+from distsvc.errors import ParameterError
 from tests.quiet_fits import quietly
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
@@ -43,6 +45,17 @@ BOTH = pytest.mark.parametrize("make", [svc, fsvc])
 
 
 # --- the exact solver
+
+
+@BOTH
+def test_a_table_in_memory_has_the_labels_of_its_array(make):
+    X, _ = blobs(60)
+    table, expected = pd.DataFrame(X, columns=["a", "b"]), make().fit(X)
+    found = make().fit(table)
+    assert (found.labels_ == expected.labels_).all()
+    assert (found.outlier_scores_ == expected.outlier_scores_).all()
+    with pytest.raises(ParameterError, match="give an array or a table in memory"):
+        make().fit([table, table])
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.3, 0.9])
