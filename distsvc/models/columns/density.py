@@ -25,6 +25,9 @@ DENSITY_STEPS, DENSITY_TOLERANCE = 80, 1e-2
 DENSITY_ROUNDING = 1e-9
 """Maximum change of a density between cells that counts as rounding, relative to its maximum."""
 
+ORIGIN_GRID = 4096.0
+"""Distance of the origins for moments, in spreads of a density."""
+
 KNOTS_PER_NORMAL = 64
 """Number of knots per normal in the table of a distribution function."""
 
@@ -118,7 +121,9 @@ class ColumnDensity:
         if self.uniform:
             low, high = self.means[0], self.sds[0]
             scores = np.linspace(-6.0, 6.0, 2 * KNOTS_PER_NORMAL)
-            return low + (high - low) * ndtr(scores), scores
+            places = low + (high - low) * ndtr(scores)
+            rising = np.concatenate([[True], np.diff(places) > 0.0])  # the outermost may round
+            return places[rising], scores[rising]
         z = np.linspace(-7.0, 7.0, KNOTS_PER_NORMAL if len(self.means) > 1 else 2)
         places = np.unique((self.means + self.sds * z[:, None]).ravel())
         below = self._log_mass(places)
@@ -155,9 +160,14 @@ class ColumnDensity:
     @property
     def moments(self) -> tuple[float, float]:
         """Mean and standard deviation on the scale."""
-        mean = float(self.weights @ self.means)
-        square = float(self.weights @ (self.sds**2 + self.means**2)) - mean**2
-        return mean, float(np.sqrt(max(square, 0.0)))
+        # Squares of a distant mean would cancel the variance, so sums are about an origin nearby.
+        # It is 0 for most columns.
+        grid = ORIGIN_GRID * float(np.ptp(self.means) + self.sds.max())
+        origin = round(float(self.means[0]) / grid) * grid
+        apart = self.means - origin
+        mean = float(self.weights @ apart)
+        square = float(self.weights @ (self.sds**2 + apart**2)) - mean**2
+        return origin + mean, float(np.sqrt(max(square, 0.0)))
 
 
 def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:

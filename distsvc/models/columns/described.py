@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.inputs.mixed import MOST_LEVELS
-from distsvc.models.columns.maps import AS_FOUND, ON_GRID, GivenColumn, NumberMap
+from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap
 from distsvc.models.columns.model import (
     ZERO_INFLATED,
     CategoryColumn,
@@ -82,8 +82,7 @@ def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescri
 def _rounding(of: NumberMap, unit: str) -> str:
     """Describe the step of a map, or the commonest gap if not all values are multiples of it."""
     step = f"{of.step:.6g}"
-    places = (of.values - of.low) / float(step) if of.step else of.values
-    if (np.abs(places - places.round()) <= ON_GRID).all():
+    if of.step and of.has_steps(of.values, float(step)):
         return f"rounded to {_step_words(step, unit)}"
     return f"values repeat; the commonest gap between different ones is {_step_words(step, unit)}"
 

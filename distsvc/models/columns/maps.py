@@ -23,6 +23,12 @@ from distsvc.models.rules.fields import Facts
 ON_GRID = 1e-6
 """Maximum distance of a rounded value from a multiple of the step, in steps."""
 
+MIN_BEND = 1e-6
+"""Minimum range of a column, relative to its largest value, for scales other than "identity".
+
+Below it, the other scales are straight lines in any sample, and lose digits.
+"""
+
 MAX_RANGES = 1e12
 """Maximum distance of a value off the scale from the learned range, in lengths of this range."""
 
@@ -98,8 +104,7 @@ class NumberMap:
         same step. The log-likelihood of this map must reach the BIC of a map that is fitted to the
         other rows with the `given` kind and scale.
         """
-        places = (distinct - self.low) / self.step if self.step else np.zeros(1)
-        if (np.abs(places - places.round()) > ON_GRID).any():
+        if self.step and not self.has_steps(distinct, self.step):
             return False
         if len(distinct) < 2:
             return bool(((distinct >= self.low) & (distinct <= self.high)).all())
@@ -109,6 +114,14 @@ class NumberMap:
             return False
         best = _bic_of(best_density(cells, possible_scales(distinct, given)))
         return self.log_likelihood(cells) >= max(best, _free_bic(cells, step, len(distinct)))
+
+    def has_steps(self, x: np.ndarray, step: float) -> bool:
+        """Whether values x (n,) are whole numbers of a step from `low`, up to their rounding."""
+        places = (x - self.low) / step
+        # Float64 rounds the values, and the step, whose error counts once for each place.
+        digit = np.spacing(max(abs(self.low), abs(self.high))) / step
+        errors = np.abs(places - places.round())
+        return bool((errors <= ON_GRID + (1.0 + np.abs(places)) * digit).all())
 
     @classmethod
     def _of_density(
@@ -208,9 +221,9 @@ class NumberMap:
             scores = self._scores_in_cells(x, uniforms)
             return compressed(interpolated(scores, self.scores, self.targets))
         out = interpolated(x, self.values, self.mapped)
-        # A rounded extreme keeps the place of its open cell.
-        below = self.low - rounding_error(self.low, self.step)
-        above = self.high + rounding_error(self.high, self.step)
+        # A rounded extreme keeps the place of its open cell, if columns have cells.
+        below = self.low - (rounding_error(self.low, self.step) if self.step else 0.0)
+        above = self.high + (rounding_error(self.high, self.step) if self.step else 0.0)
         beyond = (x < below) | (x > above)
         if beyond.any():
             out[beyond] = self._beyond(x[beyond])
@@ -285,11 +298,12 @@ def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
 
 
 def possible_scales(distinct: np.ndarray, given: GivenColumn) -> list[str]:
-    """Return the given scale, or the scales that are defined for ascending distinct values (u,)."""
+    """Return the given scale, or the scales that are tried for ascending distinct values (u,)."""
     if given.scale is not None:
         return [given.scale]
     scales = ["identity"]
-    if distinct[0] >= 0.0:
+    bent = distinct[-1] - distinct[0] > MIN_BEND * distinct[-1]
+    if distinct[0] >= 0.0 and bent:
         scales += ["root", "log"]
         if distinct[-1] <= 1.0 and len(distinct) > 4:
             scales.append("logit")

@@ -34,6 +34,7 @@ def model_of(names):
     ("values", "reason"),
     [
         (1e5 + np.random.default_rng(0).integers(0, 300, N) / 100.0, "rounded to 0.01"),
+        (1e8 + np.random.default_rng(0).integers(0, 300, N) / 100.0, "rounded to 0.01"),
         (2.0 * np.random.default_rng(0).integers(-50, 50, N), "rounded to 2"),
         (
             np.random.default_rng(1).normal(0.0, 99.0, 400)[np.arange(N) % 400],

@@ -35,6 +35,34 @@ def test_values_off_the_scale_are_far():
     assert np.abs(found[[0, 1, -2, -1]]).min() > 5.0
 
 
+PEAKS = np.where(column(1) < 0.0, 0.0, 9.0)
+SHIFTED = {
+    "continuous": PEAKS + (2.0**14 * column()).round() / 2.0**14,
+    "rounded": PEAKS + (16.0 * column()).round() / 16.0,
+    "ordinal": np.random.default_rng(0).integers(1, 6, N) - 3.0,
+}
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e10])
+@pytest.mark.parametrize("kind", SHIFTED)
+def test_a_distant_column_is_prepared_as_one_about_0(kind, offset):
+    X, model = model_of(SHIFTED[kind])
+    far, other = model_of(SHIFTED[kind] + offset)
+    assert other.prepared(far, ROWS) == pytest.approx(model.prepared(X, ROWS), abs=1e-4)
+    ends = np.array([[-60.0], [60.0]])
+    assert other.prepared(ends + offset) == pytest.approx(model.prepared(ends), rel=0.15)
+
+
+def test_steps_of_a_distant_column_are_found_again():
+    values = np.round(1e8 + column(), 2)
+    _, model = model_of(values)
+    own = model.columns[0]
+    assert own.map.scale == "identity"
+    assert own.describes(*np.unique(values[:3000], return_counts=True), GivenColumn())
+    others = np.unique(values[:3000] + 0.003, return_counts=True)
+    assert not own.describes(*others, GivenColumn())
+
+
 def test_a_draw_lies_inside_its_cell():
     X, model = model_of(np.round(40 + 3 * column()))
     drawn, found = model.prepared(X, ROWS)[:, 0], model.columns[0].map

@@ -1,13 +1,14 @@
 """MixtureClustering as an estimator: answers, scores, missing values and tables."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc import MixtureClustering
+from distsvc import AutoClustering, MixtureClustering
 
 
 def four_segments(n=3000, seed=0):
@@ -38,6 +39,19 @@ def test_segments_of_a_mixed_table_are_found():
     assert model.probabilities_ == pytest.approx(model.predict_proba(frame).max(axis=1))
     assert frame.columns[model.number_columns_].to_list().count("spend") == 1
     assert set(frame.columns[model.category_columns_]) == {"premium", "country"}
+
+
+@pytest.mark.parametrize("offset", [3e6, 1e10])
+@pytest.mark.parametrize("kind", [MixtureClustering, partial(AutoClustering, effort="fast")])
+def test_a_distant_column_changes_no_label(kind, offset):
+    random = np.random.default_rng(5)
+    y = random.integers(0, 4, 1000)
+    X = ((random.normal(size=(1000, 4)) + 8.0 * np.eye(4)[y]) * 2.0**14).round() / 2.0**14
+    model, other = kind(random_state=0).fit(X), kind(random_state=0).fit(X + offset)
+    assert adjusted_rand_score(y, model.labels_) > 0.99
+    assert (other.labels_ == model.labels_).all()
+    found = other.decision_function(X + offset)
+    assert (found < 0.0).tolist() == (model.decision_function(X) < 0.0).tolist()
 
 
 def test_the_fit_does_not_depend_on_threads_or_pickles():
