@@ -563,12 +563,13 @@ def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: Gi
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
     """Return the spike of a column of distinct values (u,), or None if it is not zero-inflated.
 
-    The spike is the commonest value, and the minimum or maximum. A probability of the spike with a
-    density of the other values must have a higher BIC than a density of all values. Four or more
-    values are needed: for three, a density has as many parameters as free probabilities have.
+    The spike is the commonest value, which is repeated, and the minimum or maximum. A probability
+    of the spike with a density of the other values must have a higher BIC than a density of all
+    values. Four or more values are needed: for three, a density has as many parameters as free
+    probabilities have.
     """
     n, at = float(counts.sum()), int(counts.argmax())
-    if at not in (0, len(distinct) - 1) or len(distinct) < 4:
+    if at not in (0, len(distinct) - 1) or len(distinct) < 4 or counts[at] < 2:
         return None
     rest = np.arange(len(distinct)) != at
     amounts = Cells.of(distinct[rest], counts[rest])

@@ -128,6 +128,11 @@ def test_a_flag_is_a_normal_variable_with_a_threshold():
     assert drawn[X[:, 0] == 1].min() > drawn[X[:, 0] == 0].max()
 
 
+def test_a_column_without_repeated_values_is_not_zero_inflated():
+    X = np.exp(np.random.default_rng(0).normal(size=(1000, 1))) + 10.0
+    assert ColumnModel.of(X, np.zeros(1, bool)).columns[0].kind == "continuous"
+
+
 def test_a_zero_inflated_column_needs_amounts():
     amounts = np.where(np.arange(N) % 3 == 0, 0.0, np.round(np.exp(4 + 0.7 * column()), 2))
     found = model_of(amounts, column())[1].columns[0]
