@@ -320,8 +320,9 @@ def expectation(
     first_level[j]. If `given`, posterior is an input, and log-likelihoods are 0.
 
     Missing numbers count by their conditional means and covariances. The sums are mass (K,), first
-    (K, p), counts (K, L) and second, all float64. The latter is (K, p, p), its lower triangle, or
-    (K, 1, p). Posteriors up to `MIN_POSTERIOR` are skipped. If mass is empty, there are no sums.
+    (K, p), counts (K, L) and second, all float64. second is (K, p, p), of which only the lower
+    triangles are set, or (K, 1, p). Posteriors up to `MIN_POSTERIOR` are skipped. If mass is empty,
+    there are no sums.
     """
     n, p = X.shape
     q, k = levels.shape[1], means.shape[0]

@@ -46,7 +46,7 @@ class BackfilledDay(NamedTuple):
     output: str
     # Kept: published before; skipped: its input is not ready.
     state: Literal["published", "kept", "skipped", "held", "failed"]
-    words: str  # the result, or the reason for another state
+    words: str  # the result, or why the day was kept, skipped, held or failed
     exit_code: int = 0  # 0 if the next day may follow
     held: str | None = None  # the run that a check held back
     fresh: bool = False  # whether an interrupted run needs ``--fresh``

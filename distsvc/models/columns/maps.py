@@ -60,8 +60,8 @@ class NumberMap:
     step: float  # width of the cell of a stored value; 0 for a continuous column
     low: float  # minimum of the learned values
     high: float  # maximum of the learned values
-    first_edge: float  # inner border of the cell of `low`, which is open if `step` is not 0
-    last_edge: float  # inner border of the cell of `high`, which is open if `step` is not 0
+    first_edge: float  # upper end of the cell of `low`; the lower end is -inf unless `step` is 0
+    last_edge: float  # lower end of the cell of `high`; the upper end is inf unless `step` is 0
     places: np.ndarray  # (g,) float64: places on the scale
     scores: np.ndarray  # (g,) float64: normal scores of the distribution function at `places`
     targets: np.ndarray  # (g,) float64: mapped values; `scores` unless there are several peaks

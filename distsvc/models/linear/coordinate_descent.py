@@ -182,7 +182,7 @@ class Method:
     """A solver with its settings."""
 
     solver: str  # a `LinearSolver`
-    share: float | None = None  # R of the solvers in `SOLVER_SHARES`; None for its default
+    share: float | None = None  # R of a solver in `SOLVER_SHARES`; None for the solver's default
     block_size: int = 4  # |B| of Algorithm 4
     inner_iterations: int = 1  # r of Algorithm 4
     shrinking: bool = True  # skip rows that stay at a bound until the others have converged

@@ -80,7 +80,7 @@ class ChildrenField(ArrayField):
         inner = np.flatnonzero((value != -1).any(axis=1))
         below = value[inner]
         if (below <= inner[:, None]).any() or (below >= len(value)).any():
-            raise ValueError("expected (-1, -1) or two nodes that come later, found others")
+            raise ValueError("expected two later nodes or (-1, -1) for each node, found others")
         if not np.array_equal(np.sort(below, axis=None), np.arange(1, len(value))):
             raise ValueError("expected one parent of each node except the root, found others")
 

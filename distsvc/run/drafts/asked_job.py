@@ -59,7 +59,10 @@ def hinting_at_date(job: Job, run_date: object) -> Iterator[None]:
 
 
 def is_table(path: str) -> bool:
-    """Return True for a URL, glob or folder, a table's suffix, or the content of a Parquet file."""
+    """Return True if a path names a table, not a job file.
+
+    Tables are URLs, globs, folders, and files with a table's suffix or the content of Parquet.
+    """
     if path.endswith(".toml"):
         return False
     suffixes = tuple(suffix for source in SOURCES for suffix in source.suffixes)
@@ -76,7 +79,7 @@ def is_table(path: str) -> bool:
 
 
 def with_free_output(job: Job) -> Job:
-    """Return the job with its own output, or if another job uses that, NAME-2, NAME-3 ..."""
+    """Return the job; if another job uses its output, the new one is NAME-2, NAME-3 ..."""
     for output in Output(job.output.path).siblings():
         if output.manifest() is None or output.holds(job.digest()):
             break

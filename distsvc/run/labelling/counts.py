@@ -278,7 +278,7 @@ def code_text(code: float) -> str:
 
 
 MAX_IDS = 2**22
-"""Approximate maximum number of ids that are compared."""
+"""Approximate maximum number of ids that are compared to find duplicates."""
 
 
 @dataclass

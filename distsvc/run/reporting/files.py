@@ -256,7 +256,7 @@ def make_report(
 def _with_names(report: Report, names: Mapping[str, str], next_id: int, n_later: int = 0) -> Report:
     """Return a report with other names of its clusters, and with warnings about these names.
 
-    Ids from `next_id` to `n_later` are clusters of later nights.
+    Ids from `next_id` to `n_later` - 1 are clusters of later nights.
     """
     report = report.model_copy(update={"names": dict(names)})
     kept = [one for one in report.warnings if not one.startswith("names: ")]
@@ -264,7 +264,7 @@ def _with_names(report: Report, names: Mapping[str, str], next_id: int, n_later:
 
 
 def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
-    """Yield a warning for each name of an unknown or ended id, and of more than one cluster."""
+    """Yield warnings about names of unknown or ended ids, and names that clusters share."""
     names, ids = report.names, [cluster.label for cluster in report.clusters]
     made = {name: one for one, name in cluster_names(report).items() if str(one) not in names}
     for number, name in names.items():

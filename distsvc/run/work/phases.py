@@ -37,8 +37,9 @@ class TaskCheckpoints(Checkpoint):
         for name in reversed(self._run.names(self._folder)):
             try:
                 found = self._run.load(name)
-                if found.facts.get("of") != self._identity(name):
-                    raise DataError(f"{name}: expected a checkpoint {self._identity(name)}")
+                expected, saved = self._identity(name), found.facts.get("of")
+                if saved != expected:
+                    raise DataError(f"{name}: expected a checkpoint of {expected}, found {saved}")
                 restored = restore(found.facts["state"], found.arrays)
             except (LostWorkError, DataError) as error:
                 fields = {"checkpoint": name, "error": str(error)}

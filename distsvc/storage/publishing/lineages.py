@@ -186,7 +186,10 @@ def _passes(at: str, run_id: str, address: str) -> bool:
 def _continuing(
     home: str, record: Record, wanted: set[str], with_first: bool = False
 ) -> list[tuple[str, str, LineageRun]]:
-    """Return the successors of the runs `wanted`; with `with_first`, these runs, too."""
+    """Return address, id and record of all successors of the runs `wanted`, by date.
+
+    With `with_first`, the runs `wanted` are included.
+    """
     later = {name: record.runs[name] for name in wanted if with_first}
     while wanted:
         more = {name: one for name, one in record.runs.items() if one.previous in wanted}

@@ -78,11 +78,11 @@ class OutputRuns:
 
 
 def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
-    """Return the addresses of the outputs that stay, each with the reason.
+    """Return the addresses of the outputs to keep, each with the reason.
 
-    An output stays if it has an unfinished run, one of the last `keep` published runs of a job, or
-    only candidates, or can't be read. It also stays if its run is the previous run or the reference
-    of a run or candidate that stays for one of these reasons. Earlier predecessors may go.
+    An output is kept for one of four reasons. It has an unfinished run, or one of the last `keep`
+    published runs of a job, or candidates only, or it can't be read. An output is also kept if its
+    run is the previous run or the reference of such a run or candidate. Earlier runs may go.
     """
     runs = [one.published for one in found if one.published]
     begun = [run for one in found for run in one.begun]

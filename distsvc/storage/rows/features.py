@@ -584,7 +584,7 @@ def descriptions(features: Iterable[Feature]) -> list[str | dict[str, JsonValue]
 
 
 def restore(content: Sequence[object]) -> tuple[Feature, ...]:
-    """Return the features of `descriptions`."""
+    """Return the features from their JSON form, which `descriptions` returns."""
     each = _DESCRIPTIONS.validate_python(content)
     return tuple(Numeric(one) if isinstance(one, str) else one for one in each)
 

@@ -26,9 +26,9 @@ def one_class_machine(X: np.ndarray, gamma: float, nu: float) -> tuple[Any, floa
 
 
 def one_class_offset(X: np.ndarray, gamma: float, nu: float) -> float:
-    """Return the offset of `one_class_machine`, from a child process.
+    """Return the offset of `one_class_machine`, usually computed in a child process.
 
-    This process computes the offset if scikit-learn is loaded, or if the child process fails.
+    The calling process computes it if scikit-learn is loaded there, or if the child process fails.
     """
     if "sklearn" not in sys.modules and sys.executable and not getattr(sys, "frozen", False):
         rows = np.ascontiguousarray(X, np.float64)
