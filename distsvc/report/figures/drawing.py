@@ -146,15 +146,15 @@ def as_figure(
     figure.set_facecolor(CARD)
     for patch in figure.findobj(Dots):
         patch.lengthen()
-
     # IPython asks an object for this method, so no backend has to be chosen by a magic command.
-    def png() -> bytes:
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=144, bbox_inches="tight")
-        return stream.getvalue()
-
-    figure._repr_png_ = png  # type: ignore[attr-defined]
+    figure._repr_png_ = functools.partial(_png, figure)  # type: ignore[attr-defined]
     return figure
+
+
+def _png(figure: Figure) -> bytes:  # a function of the module, so that figures can be pickled
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=144, bbox_inches="tight")
+    return stream.getvalue()
 
 
 def variable(colour: str) -> str:
