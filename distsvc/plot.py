@@ -76,8 +76,8 @@ def tree(model: Any) -> "Figure":
 def clusters(model: Any, X: Any) -> "Figure":
     """Draw rows in a plane in the colours of their clusters; outliers are grey.
 
-    The axes of the plane are those of the page: two columns, a column and the score, two directions
-    that separate the clusters, or the first two principal components.
+    The plane is the same as on the page: two columns, a column and the score, two directions that
+    separate the clusters, or the first two principal components.
 
     Parameters
     ----------

@@ -97,9 +97,9 @@ class WorkingSet:
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:
         """Start with the rows next to the threshold, and change alpha so that it sums to `total`.
 
-        `inside` are the rows with alpha = 0 and the lowest G. `outside` are those of the
-        `n_outside` rows with alpha = 1 that have the highest G. Return False if these are too few
-        rows for the change.
+        `inside` are the rows with alpha = 0 and the lowest G. `outside` are the
+        rows with the highest G among the `n_outside` rows with alpha = 1. Return False if these are
+        too few rows for the change.
         """
         lacking = self.total - n_outside
         giving = inside if lacking > 0.0 else outside

@@ -180,7 +180,7 @@ def _best_pairs(indices: np.ndarray) -> dict[int, int]:
 
 
 def rows_in_ranges(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return whether rows (n, d) lie in the ranges from `low` to `high` (k, d), as (n, k) bool."""
+    """Return a mask (n, k) of rows (n, d) that lie in each range from `low` to `high` (k, d)."""
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
 

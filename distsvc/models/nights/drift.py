@@ -26,7 +26,7 @@ UNIT_TOLERANCE = 1.3
 """Maximum ratio between the factor of one decile and the median factor of all deciles."""
 
 UNIT_SPREAD = 0.125
-"""Maximum logarithm of the ratio of `UNIT_TOLERANCE`, relative to that of the median factor.
+"""Maximum logarithm of the ratio of `UNIT_TOLERANCE`, as a share of log(median factor).
 
 Deciles of a busy day also rise by about one factor, but less evenly than after a change of unit.
 """

@@ -16,7 +16,7 @@ MIN_OUTLIER_RANGES = 3.0
 """Minimum distance of an ignored row from the other rows' range, in units of that range."""
 
 MIN_DISTANCE_RATIO = 10.0
-"""Minimum ratio of the last ignored row's distance to that of the next far row."""
+"""Minimum ratio between the distances of the last ignored row and of the next far row."""
 
 
 def most_aside(n_rows: int) -> int:

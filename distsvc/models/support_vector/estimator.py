@@ -45,7 +45,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     kernel widths, in several subspaces. Each yields a tree of all level sets, and the cuts of these
     trees vote on the clusters. Features should be on comparable scales.
 
-    With a number for `gamma`, the method is that of the papers. A large-margin one-class SVM with a
+    With a number for `gamma`, the papers' method is used. A large-margin one-class SVM with a
     Gaussian kernel is trained by stochastic gradient descent on a budget of support vectors. Rows
     near its boundary climb to equilibrium points. Equilibria joined by a segment inside the domain
     are one cluster, and every row takes the label of its nearest boundary row. Rows with f(x) < 0
@@ -171,7 +171,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
-        Values that were used; with several models, those of the winner.
+        Values that were used; with several models, the values of the winner.
     tree_ : LevelTree of distsvc.models.support_vector.level_tree.tree
         The winner's tree, with births, deaths, masses, z and depths of its branches (level tree
         only).

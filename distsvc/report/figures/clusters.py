@@ -225,7 +225,7 @@ def _number_clusters(
 
 @drawing.drawn
 def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
-    """Draw the quartiles of each cluster in its best columns, above those of all other rows."""
+    """Draw each cluster's quartiles in its best columns above the quartiles of all other rows."""
     sizes, colours = {row.label: row for row in clusters}, drawing.cluster_colours(clusters)
     place = {label: rank for rank, label in enumerate(sizes)}
     ordered = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))

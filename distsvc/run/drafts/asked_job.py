@@ -28,8 +28,8 @@ def asked_job(
     """Return the validated job of a job file, a table, or sections as dictionaries.
 
     `settings` (``section.key=value``) and `overrides` (values by names such as ``model.seed``)
-    replace the job's values. `run_date` is the value of ``{run_date}``, today by default. Errors
-    are those of `distsvc.job.file.load_job`.
+    replace the job's values. `run_date` is the value of ``{run_date}``, today by default. It
+    raises the errors of `distsvc.job.file.load_job`.
     """
     day = run_date.isoformat()[:10] if isinstance(run_date, datetime.date) else run_date
     source, content = "job", given

@@ -289,7 +289,7 @@ def optional_columns(
     types: Sequence[str],
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return the optional columns of an output, and if `reported`, those of the report."""
+    """Return the optional columns of an output, and if `reported`, the columns of the report."""
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output, types) for of in wanted]

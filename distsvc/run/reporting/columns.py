@@ -327,8 +327,8 @@ def separating_columns(
         else:
             continue
         mine = (owners >= own.start) & (owners < own.stop)
-        every_other = ~mine
-        for others in (every_other, every_other & is_number)[: 1 + (usual is None)]:
+        for among_numbers in (False, True)[: 1 + (usual is None)]:
+            others = ~mine & is_number if among_numbers else ~mine
             rest = apart[:, :, others].sum(axis=2) - noise
             pairs = np.argwhere(np.triu(differ & (rest <= most_rest))).tolist()
             if not pairs:
@@ -344,9 +344,9 @@ def separating_columns(
                     one,
                     may_be_code=feature.column in integers and may_be_levels(x),
                     factor=_common_factor([(medians[a], medians[b]) for a, b in pairs]),
-                    among_numbers=others is not every_other,
+                    among_numbers=among_numbers,
                 )
-            if one.factor is not None or not one.among_numbers:
+            if one.factor is not None or not among_numbers:
                 found.append(one)
                 break
     if sum(one.is_removable for one in found) > 1:

@@ -143,7 +143,7 @@ class BoundaryEngine(SupportVectorEngine):
         self._set_decision(S, a)
 
     def trained(self) -> State:
-        """Return what `restore` and the tasks of phase two need."""
+        """Return the facts and arrays that `restore` and the tasks of phase two need."""
         names, given = ("gamma", "C", "epsilon", "n_iter"), self.parameters
         facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
         facts |= {name: getattr(given, name) for name in ("boundary_size", "segment_samples")}
