@@ -20,6 +20,7 @@ from distsvc.run.work.sentinels import MAX_EXAMINED_ROWS, sentinel_warnings
 from distsvc.run.work.start import DEFAULT_ADDRESS, DEFAULT_START, ClusterAddress, Start
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
 
@@ -61,8 +62,10 @@ def predict_table(
         with progress.phase("open"):
             files.restore_model(model, folder, run)
             if not run.is_planned:
-                known = files.known_features(model, path, run.staging, progress)
-                table = open_table(job.input, run.staging, job.preprocess, known)
+                table = open_table(job.input, run.staging, job.preprocess, model.learned_from)
+                if names := truncated(model.ignored(table)):
+                    why = "the model was learned without them"
+                    progress.event("ignored columns", because=why, names=names)
                 plan = Plan.of(job, table)
                 first = next(plan.blocks(0), None)
                 if first is not None:

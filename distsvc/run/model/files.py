@@ -31,7 +31,6 @@ from distsvc.run.labelling.labeller import (
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import (
     file_facts,
     read_arrays,
@@ -47,12 +46,11 @@ from distsvc.storage.publishing.manifest import (
     listed_file,
     read_manifest,
 )
-from distsvc.storage.rows.columns import PANDAS_INDEX, PARTITION_KEY, truncated
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.columns import NOT_CHOSEN
 from distsvc.storage.rows.features import Description, Feature, descriptions, names_of, restore
-from distsvc.storage.rows.id_detection import CODE_REASONS
+from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.where import where_columns
-from distsvc.storage.tables.opening import open_table
-from distsvc.storage.tables.sources import source_of
 
 FILES = ("model.json", "arrays.npz")
 Arrays = dict[str, np.ndarray]
@@ -129,42 +127,6 @@ def with_previous(digest: str, previous_digest: str) -> str:
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
 
 
-def known_features(
-    model: "ModelFile", path: str, staging: str, progress: Progress
-) -> tuple[Feature, ...]:
-    """Return a model's features; raise DataError if the table at `path` lacks one of them.
-
-    If the job of the model named no columns, further columns of the table are logged.
-    """
-    features, used = model.learned_from, model.input
-    if model.chosen_columns:
-        return features
-    columns = [feature.column for feature in features]
-    where = where_columns(used.where) if used.where else []
-    apart = {used.id, used.label, *where}
-    given = {"path": path} | ({"id": used.id} if used.id else {})
-    config = parse_job({"input": given, "output": {"path": "-"}}).input
-    table = open_table(config, staging, known=features)
-    names = [name for name in table.stored if name not in apart]
-    apart_by_default = (PARTITION_KEY, PANDAS_INDEX, *CODE_REASONS)
-    usable = {*names, *(n for n, why in table.left_out.items() if why in apart_by_default)}
-    missing = [name for name in columns if name not in usable]
-    if missing and source_of(table).states_width:
-        why = table.left_out
-        shown = [f"{name} ({why[name]})" if name in why else name for name in missing]
-        raise DataError(
-            f"{path}: expected the model's {len(columns)} columns, found "
-            f"{len(names)} that can be used; missing: {truncated(shown)}; found: "
-            f"{truncated(names)}"
-        )
-    extra = [name for name in names if name not in columns]
-    if extra:
-        progress.event(
-            "ignored columns", because="the model was learned without them", names=truncated(extra)
-        )
-    return features
-
-
 MODEL_VERSION = 9
 
 LABELLER_FIELDS = DRIFT_FIELDS | {
@@ -236,6 +198,12 @@ class ModelFile(Form):
     @property
     def learned_from(self) -> tuple[Feature, ...]:
         return restore(self.features)
+
+    def ignored(self, table: Table) -> list[str]:
+        """Return a table's further numbers; empty if the model's job chose its columns."""
+        apart = {self.input.label, *where_columns(self.input.where)}
+        further = [n for n, why in table.left_out.items() if why == NOT_CHOSEN and n not in apart]
+        return [] if self.chosen_columns else [n for n in further if not is_named_like_code(n)]
 
     @property
     def rule(self) -> type[Rule]:

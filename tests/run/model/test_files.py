@@ -9,9 +9,6 @@ import pytest
 from distsvc.errors import DataError, JobFileError
 from distsvc.run.model.files import (
     MODEL_VERSION,
-    ModelFile,
-    ModelInput,
-    known_features,
     model_digest,
     read_model,
     restore_model,
@@ -19,7 +16,6 @@ from distsvc.run.model.files import (
     write_model,
 )
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.progress import Progress
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 N = 600
@@ -149,34 +145,3 @@ def test_typical_rows_are_checked(simple, tmp_path, change, message):
     np.savez(simple / "arrays.npz", **arrays | {n: v for n, v in change.items() if n in arrays})
     with pytest.raises(DataError, match=message):
         restored(simple, tmp_path)
-
-
-def test_missing_and_further_columns_are_named(simple, tmp_path):
-    model = read_model(simple)
-    assert events_of(model, write_table(tmp_path / "same.parquet", OTHERS), tmp_path) == []
-    wider = write_table(tmp_path / "wider.parquet", three_clusters(50, d=3))
-    told = {"because": "the model was learned without them", "names": "x2"}
-    assert events_of(model, wider, tmp_path) == [("ignored columns", told)]
-    assert events_of(model.model_copy(update={"chosen_columns": True}), wider, tmp_path) == []
-    other = model.model_copy(update={"features": ["x0", "x7", "x1", "x8"]})
-    message = (
-        r"wider\.parquet: expected the model's 4 columns, found 3 that can be used; "
-        r"missing: x7, x8; found: x0, x1, x2$"
-    )
-    with pytest.raises(DataError, match=message):
-        events_of(other, wider, tmp_path)
-
-
-def test_an_id_of_numbers_and_text_is_not_a_damaged_feature(tmp_path):
-    (tmp_path / "t.csv").write_text("code,x\n12,1\n13,2\n14b,3\n")
-    used = ModelInput(id="code", label=None, where=None)
-    model = ModelFile.model_construct(chosen_columns=False, features=["x"], input=used)
-    assert events_of(model, tmp_path / "t.csv", tmp_path) == []
-
-
-def events_of(model, table, tmp_path):
-    """Return the events of comparing a table's columns with those of a ``model.json``."""
-    progress, events = Progress(quiet=True), []
-    progress.event = lambda name, **known: events.append((name, known))
-    known_features(model, str(table), tmp_path / "staging", progress)
-    return events
