@@ -130,8 +130,13 @@ def _flush() -> None:
 
 
 @contextmanager
-def failing_cleanly(display: Display = DEFAULT_DISPLAY) -> Iterator[None]:
-    """Turn an error into one line and its exit code; the traceback of a defect is logged."""
+def failing_cleanly(
+    display: Display = DEFAULT_DISPLAY, *passing: type[Exception]
+) -> Iterator[None]:
+    """Turn an error into one line and its exit code; the traceback of a defect is logged.
+
+    The errors `passing` are not changed.
+    """
     try:
         try:
             yield
@@ -140,7 +145,7 @@ def failing_cleanly(display: Display = DEFAULT_DISPLAY) -> Iterator[None]:
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:
-        if _received:
+        if _received or isinstance(error, passing):
             raise
         code, words = exit_code_and_message(error)
         if code == DEFECT:

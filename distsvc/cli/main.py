@@ -4,12 +4,11 @@ Slow imports are inside the commands, so that ``--help`` answers at once.
 """
 
 import datetime
-import errno
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +26,12 @@ from distsvc.cli.options import (
     WholeNumber,
     cluster_options,
     complete_setting,
-    display_of,
     display_options,
     hint_of_option,
     option_words,
     short_keys,
-    split_options,
-    taken,
+    short_overrides,
+    with_objects,
 )
 from distsvc.errors import one_line, things
 from distsvc.errors.urls import bare_text, shown_address
@@ -44,24 +42,33 @@ from distsvc.run.work.start import ClusterAddress, Display, Start
 if TYPE_CHECKING:
     from distsvc.published.backfill import BackfilledDay, Reprocess
     from distsvc.published.republish import LaterNight
-    from distsvc.run.work.progress import Progress
 
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
 
+class Command(click.Command):
+    """A command whose errors end it with one line and an exit code.
+
+    Its function gets the options for the display, the cluster and the start as one object each.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command."""
+        display = with_objects(ctx.params)
+        with failing_cleanly(display, click.ClickException):
+            return super().invoke(ctx)
+
+
 class Commands(click.Group):
     """The group of all commands; its errors show neither secrets nor unprintable characters."""
+
+    command_class = Command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call a command."""
         try:
             return super().invoke(ctx)
-        except OSError as error:  # printing failed, as on a full disk
-            if error.errno == errno.EPIPE:
-                raise
-            with failing_cleanly():
-                raise OSError(error.errno, error.strerror, "standard output") from error
         except click.NoSuchOption as error:
             words = f"No such option: {error.option_name}{hint_of_option(error)}"
             raise click.UsageError(one_line(bare_text(words)), error.ctx) from None
@@ -75,28 +82,19 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-@contextmanager
-def shown_progress(display: Display) -> Iterator["Progress"]:
-    """Show progress during a command."""
-    from distsvc.run.work.progress import Progress
-
-    with closing(Progress(*display)) as progress:
-        yield progress
-
-
 @main.command()
 @click.option(
     "--out", type=PATH, default="demo-out", show_default=True,
     help="Folder for data and results.",
 )  # fmt: skip
 @display_options
-def demo(out: str, **options: Any) -> None:
+def demo(out: str, display: Display) -> None:
     """Run example jobs on bundled data, and write their reports."""
-    display = display_of(options)
-    with failing_cleanly(display), shown_progress(display) as progress:
-        from distsvc.published.demo import run_demo
-        from distsvc.report.sections.headline import outcome
+    from distsvc.published.demo import run_demo
+    from distsvc.report.sections.headline import outcome
+    from distsvc.run.work.progress import Progress
 
+    with closing(Progress(*display)) as progress:
         reports = run_demo(Path(out), progress)
     for name, report in reports.items():
         indices = report.indices or {}
@@ -135,7 +133,10 @@ def run(
     continue_from: str | None,
     metrics_file: str | None,
     as_json: bool,
-    **options: Any,
+    display: Display,
+    at: ClusterAddress,
+    start: Start,
+    **keys: Any,
 ) -> None:
     """Cluster a table and publish labels, model and report.
 
@@ -143,21 +144,18 @@ def run(
     folder, a glob or a URL): the default job clusters it, into out/NAME. The commonest keys of a
     job have options of their own; --set overrides any key.
     """
-    display = display_of(options)
-    overrides, at = split_options(settings, options)
-    with failing_cleanly(display):
-        job, report = run_and_announce(
-            job_file,
-            run_date,
-            settings,
-            overrides,
-            at=at,
-            start=taken(Start, options),
-            command=shlex.join(["distsvc", *sys.argv[1:]]),
-            metrics_file=metrics_file,
-            continue_from=continue_from,
-            display=display,
-        )
+    job, report = run_and_announce(
+        job_file,
+        run_date,
+        settings,
+        short_overrides(settings, keys),
+        at=at,
+        start=start,
+        command=shlex.join(["distsvc", *sys.argv[1:]]),
+        metrics_file=metrics_file,
+        continue_from=continue_from,
+        display=display,
+    )
     if as_json:
         say(as_json=report.model_dump())
         return
@@ -192,23 +190,18 @@ def predict(
     output_path: str,
     settings: tuple[str, ...],
     as_json: bool,
-    **options: Any,
+    display: Display,
+    at: ClusterAddress,
+    start: Start,
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
-    display = display_of(options)
-    with failing_cleanly(display), shown_progress(display) as progress:
-        from distsvc.job.file import cluster_settings
-        from distsvc.published.predict import predict_table
+    from distsvc.job.file import cluster_settings
+    from distsvc.published.predict import predict_table
+    from distsvc.run.work.progress import Progress
 
-        manifest = predict_table(
-            run_dir,
-            input_path,
-            output_path,
-            settings=cluster_settings(settings),
-            at=taken(ClusterAddress, options),
-            start=taken(Start, options),
-            progress=progress,
-        )
+    paths, given = (run_dir, input_path, output_path), cluster_settings(settings)
+    with closing(Progress(*display)) as progress:
+        manifest = predict_table(*paths, settings=given, at=at, start=start, progress=progress)
     done = f"{things(manifest.rows, 'row')} labelled in {output_path}/labels"
     say(done, as_json=as_json and manifest.dumped())
     if display.quiet:  # otherwise they were displayed as they came
@@ -229,15 +222,13 @@ def init(table: str, out: str | None, exclude: list[str] | None, run_date: str |
     The job runs as it is. If TABLE contains {run_date}, it is a job for every night. An existing
     file is not overwritten.
     """
-    with failing_cleanly():
-        from distsvc.run.drafts.drafting import draft, write_draft
+    from distsvc.run.drafts.drafting import draft, write_draft
 
-        if out is None:
-            text = draft(table, exclude=exclude or (), run_date=run_date)
-        else:
-            write_draft(table, out, exclude or (), run_date)
-            text = f"{out}\n"
-    click.echo(text, nl=False)
+    if out is None:
+        print_text(draft(table, exclude=exclude or (), run_date=run_date).rstrip("\n"))
+    else:
+        write_draft(table, out, exclude or (), run_date)
+        print_text(out)
 
 
 @main.command()
@@ -247,17 +238,15 @@ def init(table: str, out: str | None, exclude: list[str] | None, run_date: str |
 @RUN_DATE
 @click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
 def plan(
-    job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool, **options: Any
+    job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool, **keys: Any
 ) -> None:
     """Forecast a run of JOB.toml, or of a TABLE: rows, partitions, tasks, memory and time."""
-    overrides, _ = split_options(settings, options)
-    with failing_cleanly():
-        from distsvc.run.drafts.asked_job import asked_job, hinting_at_date
-        from distsvc.run.forecast import forecast_job
+    from distsvc.run.drafts.asked_job import asked_job, hinting_at_date
+    from distsvc.run.forecast import forecast_job
 
-        job = asked_job(job_file, run_date, settings, overrides)
-        with hinting_at_date(job, run_date):
-            forecast = forecast_job(job)
+    job = asked_job(job_file, run_date, settings, short_overrides(settings, keys))
+    with hinting_at_date(job, run_date):
+        forecast = forecast_job(job)
     say(*forecast.lines(), as_json=as_json and forecast.dumped())
 
 
@@ -265,10 +254,9 @@ def plan(
 @click.argument("run_dir", type=PATH)
 def report(run_dir: str) -> None:
     """Write the page of a published run again, from its report.json."""
-    with failing_cleanly():
-        from distsvc.run.reporting.files import rewrite_page
+    from distsvc.run.reporting.files import rewrite_page
 
-        say(str(rewrite_page(run_dir)))
+    say(str(rewrite_page(run_dir)))
 
 
 @main.command()
@@ -276,11 +264,10 @@ def report(run_dir: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
 def status(output_path: str, as_json: bool) -> None:
     """Show what is published, held, running or interrupted at OUT."""
-    with failing_cleanly():
-        from distsvc.published import status as statuses
+    from distsvc.published import status as statuses
 
-        found = statuses.status(output_path)
-        lines = statuses.status_lines(found)
+    found = statuses.status(output_path)
+    lines = statuses.status_lines(found)
     say(*lines, as_json=as_json and found)
 
 
@@ -293,16 +280,15 @@ def status(output_path: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
     """Publish a candidate at OUT that a check held back."""
-    with failing_cleanly():
-        from distsvc.published import republish
-        from distsvc.report.sections.headline import outcome
-        from distsvc.run.reporting.files import read_report
-        from distsvc.storage.publishing.publication import Output
+    from distsvc.published import republish
+    from distsvc.report.sections.headline import outcome
+    from distsvc.run.reporting.files import read_report
+    from distsvc.storage.publishing.publication import Output
 
-        manifest = republish.publish_held(output_path, run_id)
-        gone = republish.continues_gone(manifest)
-        passing = republish.passing_nights(output_path, manifest)
-        published = read_report(Output(output_path))
+    manifest = republish.publish_held(output_path, run_id)
+    gone = republish.continues_gone(manifest)
+    passing = republish.passing_nights(output_path, manifest)
+    published = read_report(Output(output_path))
     say(
         f"run {run_id} is published: {', '.join(outcome(published))}",
         *republish.lines_on_ended(published),
@@ -327,11 +313,10 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     them, so a second rollback undoes the first. With --withdraw nothing is published at OUT any
     more, and the next night continues from the night before it.
     """
-    with failing_cleanly():
-        from distsvc.published import republish
+    from distsvc.published import republish
 
-        change = republish.withdraw if withdraw else republish.roll_back
-        manifest, later = change(output_path)
+    change = republish.withdraw if withdraw else republish.roll_back
+    manifest, later = change(output_path)
     run = f"run {manifest.run_id} of {manifest.run_date}"
     if withdraw:
         lines = [
@@ -371,14 +356,13 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
 
     Outputs are looked for in FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
     """
-    with failing_cleanly():
-        from distsvc.published import history as histories
+    from distsvc.published import history as histories
 
-        nights = histories.history(folder)
-        lines = histories.history_lines(nights)
-        if page:
-            histories.write_page(nights, page)
-            lines.append(page)
+    nights = histories.history(folder)
+    lines = histories.history_lines(nights)
+    if page:
+        histories.write_page(nights, page)
+        lines.append(page)
     say(*lines, as_json=as_json and {"nights": [night.model_dump() for night in nights]})
 
 
@@ -395,10 +379,9 @@ def export(folder: str, table: str, as_json: bool) -> None:
     Its columns are id, night, cluster, name, outlier, score and run. Outputs are looked for in
     FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
     """
-    with failing_cleanly():
-        from distsvc.published import export as exports
+    from distsvc.published import export as exports
 
-        done = exports.export(folder, table)
+    done = exports.export(folder, table)
     say(
         f"{things(done.nights, 'night')}, {done.rows:,} rows: {done.table}",
         as_json=as_json and done._asdict(),
@@ -421,18 +404,17 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
     """
     gone = "would be removed" if dry_run else "removed"
     found: object
-    with failing_cleanly():
-        from distsvc.storage.publishing.publication import collect
-        from distsvc.storage.publishing.retention import is_output, retain
+    from distsvc.storage.publishing.publication import collect
+    from distsvc.storage.publishing.retention import is_output, retain
 
-        if keep is None or is_output(output_path):
-            files = collect(output_path, dry_run)
-            found, lines = {"removed": files}, [f"{gone}: {one}" for one in files if dry_run]
-            lines.append(f"{things(len(files), 'file')} {gone}")
-        else:
-            runs = found = retain(output_path, keep, dry_run)
-            lines = [f"{gone}: {_run_words(one)}" for one in runs["removed"]]
-            lines += [f"kept: {_run_words(one)}: {one['because']}" for one in runs["kept"]]
+    if keep is None or is_output(output_path):
+        files = collect(output_path, dry_run)
+        found, lines = {"removed": files}, [f"{gone}: {one}" for one in files if dry_run]
+        lines.append(f"{things(len(files), 'file')} {gone}")
+    else:
+        runs = found = retain(output_path, keep, dry_run)
+        lines = [f"{gone}: {_run_words(one)}" for one in runs["removed"]]
+        lines += [f"kept: {_run_words(one)}: {one['because']}" for one in runs["kept"]]
     say(*lines, as_json=as_json and found)
 
 
@@ -460,7 +442,9 @@ def backfill(
     settings: tuple[str, ...],
     metrics_file: str | None,
     as_json: bool,
-    **options: Any,
+    display: Display,
+    at: ClusterAddress,
+    start: Start,
 ) -> None:
     """Run JOB.toml for every day of a range, the oldest first; stop at the first failure."""
     if first > last:
@@ -468,7 +452,6 @@ def backfill(
     n_days = (last - first).days + 1
     if n_days > MOST_DAYS:
         raise click.UsageError(f"--from and --to span {n_days} days, expected at most {MOST_DAYS}")
-    display, at, start = display_of(options), taken(ClusterAddress, options), taken(Start, options)
     shared = [*(f"--set={one}" for one in settings), *option_words(**vars(at))]
     until, again_if = last.date().isoformat(), reprocess != "none"
 
@@ -487,29 +470,28 @@ def backfill(
         return shlex.join(["distsvc", *words, *shared])
 
     days: list[BackfilledDay] = []
-    with failing_cleanly(display):
-        from distsvc.job.file import load_job
-        from distsvc.published import backfill as backfills
+    from distsvc.job.file import load_job
+    from distsvc.published import backfill as backfills
 
-        done = backfills.backfill(
-            lambda day: load_job(job_file, settings, day),
-            first.date(),
-            last.date(),
-            reprocess,
-            at,
-            start,
-            commands=run_command,
-            metrics_file=metrics_file,
-            display=display,
-        )
-        for day in done:
-            days.append(day)
-            if not as_json:
-                say(day.line(), *(f"  warning: {warning}" for warning in day.warnings))
-        code = days[-1].exit_code
-        go_on = [run_command(days[-1].day, fresh=True, overwrite=again_if)] * days[-1].fresh
-        go_on += [again(days[-1].day)] if code else []
-        publish = backfills.publish_commands(days[-1], until, again)
+    done = backfills.backfill(
+        lambda day: load_job(job_file, settings, day),
+        first.date(),
+        last.date(),
+        reprocess,
+        at,
+        start,
+        commands=run_command,
+        metrics_file=metrics_file,
+        display=display,
+    )
+    for day in done:
+        days.append(day)
+        if not as_json:
+            say(day.line(), *(f"  warning: {warning}" for warning in day.warnings))
+    code = days[-1].exit_code
+    go_on = [run_command(days[-1].day, fresh=True, overwrite=again_if)] * days[-1].fresh
+    go_on += [again(days[-1].day)] if code else []
+    publish = backfills.publish_commands(days[-1], until, again)
     if as_json:
         nights = [day._asdict() for day in days]
         say(as_json={"nights": nights, "go_on": go_on, "publish": publish})
@@ -533,8 +515,13 @@ def _run_words(run: dict[str, str]) -> str:
 
 def say(*lines: str, err: bool = False, as_json: object = False) -> None:
     """Print lines, each safe for a terminal; if `as_json` is given, print it as JSON instead."""
-    if as_json is not False:
-        click.echo(json.dumps(as_json))
-        return
-    for line in lines:
-        click.echo(one_line(line), err=err)
+    for line in lines if as_json is False else [json.dumps(as_json)]:
+        print_text(line if as_json is not False else one_line(line), err)
+
+
+def print_text(text: str, err: bool = False) -> None:
+    """Print a text and a line end; an `OSError`, as of a full disk, names the stream."""
+    try:
+        click.echo(text, err=err)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error

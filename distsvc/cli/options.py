@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from distsvc.run.work.start import ClusterAddress, Display, Start
+from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
-Options = TypeVar("Options", ClusterAddress, Display, Start)
 
 
 PATH = click.Path(readable=False)
@@ -164,15 +163,19 @@ def option_words(**given: object) -> list[str]:
     return [f"--{name}" + ("" if value is True else f"={value}") for name, value in named.items()]
 
 
-def taken(kind: type[Options], options: dict[str, Any]) -> Options:
-    """Remove the fields of `kind` from `options`, and return an object with them."""
-    names = [name for name in kind.__match_args__ if name in options]
-    return kind(**{name: options.pop(name) for name in names})
+OBJECTS: dict[str, Any] = {
+    "display": Display, "at": ClusterAddress, "start": Start,
+}  # fmt: skip
+"""Objects for the options of several commands, by the names of commands' parameters."""
 
 
-def display_of(options: dict[str, Any]) -> Display:
-    """Remove the display options of a command, and return them as a `Display`."""
-    display = taken(Display, options)
+def with_objects(options: dict[str, Any]) -> Display:
+    """Replace options of a command by `OBJECTS`; return the display, which may be the default."""
+    for name, kind in OBJECTS.items():
+        fields = [field for field in kind.__match_args__ if field in options]
+        if fields:
+            options[name] = kind(**{field: options.pop(field) for field in fields})
+    display: Display = options.get("display", DEFAULT_DISPLAY)
     if display.quiet and display.verbose:
         raise click.UsageError("--quiet and --verbose are both given: expected one of them")
     return display
@@ -189,21 +192,17 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
     return command
 
 
-def split_options(
-    settings: Iterable[str], options: dict[str, Any]
-) -> tuple[dict[str, Any], ClusterAddress]:
-    """Remove and return the keys that short options override, and the address of the cluster."""
-    given = {name: options.pop(name) for name in SHORT if name in options}
-    keys = {SHORT[name]: value for name, value in given.items() if value is not None}
+def short_overrides(settings: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys that short options override; UsageError if a setting gives one, too."""
     from distsvc.job.file import present_name
 
+    keys = {SHORT[name]: value for name, value in given.items() if value is not None}
     for setting in settings:
         key = present_name(setting.partition("=")[0].strip())
         if key in keys:
-            name = next(name for name, of in SHORT.items() if of == key)
-            name = name.replace("_", "-")
+            name = next(name for name, of in SHORT.items() if of == key).replace("_", "-")
             raise click.UsageError(f"--{name} and --set {key} are both given: expected one of them")
-    return keys, taken(ClusterAddress, options)
+    return keys
 
 
 def hint_of_option(error: click.NoSuchOption) -> str:

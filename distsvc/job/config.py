@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shlex
-from typing import Annotated, Any, Literal, Self, TypeAlias, Union
+from typing import Annotated, Any, Generic, Literal, Self, TypeAlias, TypeVar, Union
 
 from pydantic import (
     AfterValidator,
@@ -356,27 +356,8 @@ def _never(value: object) -> Section:
     return given | {"limit": 0.0} if given.get("limit") is True else given
 
 
-class _Check(_Section):
-    """Base of checks with a limit, None if the check is off, and a limit for warnings."""
-
-    level: Literal["error", "warn"] = "error"
-
-    @model_validator(mode="after")
-    def _one_that_warns(self) -> Self:
-        if getattr(self, "warn", None) is not None and self.level == "warn":
-            raise ValueError("level = 'warn' and warn are both given: expected one of them")
-        return self
-
-
 Share = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
-
-
-class LimitCheck(_Check):
-    """A check with one limit."""
-
-    limit: Share | None
-    warn: Share | None = None
 
 
 def _two(limits: Any) -> Any:
@@ -396,25 +377,33 @@ Counts = Annotated[tuple[Count, ...], _TWO, BeforeValidator(_two), AfterValidato
 Shares = Annotated[tuple[Share, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
 
 
-class RangeCheck(_Check):
-    """A check with a minimum and a maximum."""
-
-    limit: Counts | None
-    warn: Counts | None = None
+Bound = TypeVar("Bound")
 
 
-class NightsCheck(_Check):
+class Check(_Section, Generic[Bound]):
+    """A check with a limit, None if the check is off, and a limit for warnings."""
+
+    level: Literal["error", "warn"] = "error"
+    limit: Bound | None
+    warn: Bound | None = None
+
+    @model_validator(mode="after")
+    def _one_that_warns(self) -> Self:
+        if self.warn is not None and self.level == "warn":
+            raise ValueError("level = 'warn' and warn are both given: expected one of them")
+        return self
+
+
+class NightsCheck(Check[Shares]):
     """A check with two limits, relative to the median of the last `nights`."""
 
-    limit: Shares | None
-    warn: Shares | None = None
     nights: Annotated[int, Field(ge=1, le=365)] = 1
 
 
-Limit = Annotated[LimitCheck, BeforeValidator(_limit)]
-Range = Annotated[RangeCheck, BeforeValidator(_limit)]
+Limit = Annotated[Check[Share], BeforeValidator(_limit)]
+Range = Annotated[Check[Counts], BeforeValidator(_limit)]
 Nights = Annotated[NightsCheck, BeforeValidator(_limit)]
-Never = Annotated[LimitCheck, BeforeValidator(_never)]
+Never = Annotated[Check[Share], BeforeValidator(_never)]
 """Boolean check: the count must be 0."""
 
 
@@ -465,9 +454,9 @@ class ChecksConfig(_Section):
     def _warns_before_it_holds_back(self) -> Self:
         for name in type(self).model_fields:
             given = getattr(self, name)
-            if not isinstance(given, LimitCheck) or given.limit is None or given.warn is None:
+            first, last = (given.warn, given.limit) if given else (None, None)
+            if not (isinstance(first, float) and isinstance(last, float)):
                 continue
-            first, last = given.warn, given.limit
             if first < last if name.startswith("min_") else first > last:
                 raise ValueError(
                     f"{name}: expected warn to be reached before limit, found warn = {first:g} "
@@ -476,7 +465,7 @@ class ChecksConfig(_Section):
         return self
 
     @property
-    def given(self) -> dict[str, LimitCheck | RangeCheck | NightsCheck]:
+    def given(self) -> dict[str, Check[Any]]:
         """The checks in the job file, including disabled checks."""
         every = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: check for name, check in every.items() if check is not None}

@@ -24,6 +24,7 @@ from distsvc.errors import (
 )
 from distsvc.job.config import Job, OutputConfig, with_key
 from distsvc.report.content.report import ForecastPart, TermPart
+from distsvc.report.formats import megabytes
 from distsvc.run.algorithms import begin
 from distsvc.run.algorithms.algorithm import AlgorithmJob, rows_between, sample_rows
 from distsvc.run.fitting import cluster_table
@@ -32,11 +33,11 @@ from distsvc.run.labelling.phase import FILL, fill_output
 from distsvc.run.learning.stream import MB, Memory, Sizes, Terms
 from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import write_report
-from distsvc.run.starting import naming_the_section
+from distsvc.run.starting import kept_results, naming_the_section
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps, steps_on
 from distsvc.run.work.plan import Plan, Range
-from distsvc.run.work.progress import Meter, Progress, mapped_memory_mb
+from distsvc.run.work.progress import Progress, mapped_memory_mb
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Table
@@ -139,17 +140,6 @@ def _forecast(job: Job, folder: Path, waits_for: str) -> Forecast:
     )
 
 
-class _Counting(Progress):
-    """Counts the tasks of phases, and displays nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(quiet=True)
-        self.tasks: dict[str, int] = {}
-
-    def update(self, meter: Meter) -> None:
-        self.tasks[meter.name] = meter.total
-
-
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
     """Return all partitions, or if these have more than `rows` rows, pieces with as many in all.
 
@@ -181,7 +171,7 @@ def _add_trial(
     if "memory_rows" in type(job.model).model_fields and n_learned < n_rows:
         rows = max(n_tried * n_learned // n_rows, 1_000)
         part = with_key(part, "model", "memory_rows", rows)  # a trial then has passes, like the job
-    run, progress = RunDirectory(folder), _Counting()
+    run, progress = RunDirectory(folder), Progress(quiet=True)
     run.write_plan(replace(plan, partitions=ranges, output=part.output))
     tried = begin(part, plan.table)
     here = Steps(run, steps.client, progress)
@@ -189,7 +179,7 @@ def _add_trial(
     fill_output(here, labelled.counts)
     comparison = compare_and_check(run, part, None, labelled, {})
     write_report(run, part, learned, labelled, comparison, "", progress)
-    done, tasks = tried.work(n_tried), 0
+    done, tried_tasks, tasks = tried.work(n_tried), kept_results(run), 0
     growth = {name: work / done[name] for name, work in tried.work(n_rows).items() if done[name]}
     growth |= dict.fromkeys((*readings, FILL), n_rows / n_tried)
     for phase in progress.phases:
@@ -197,7 +187,7 @@ def _add_trial(
         if name == SECOND_READING and name not in readings:
             continue
         seconds[name] = seconds.get(name, 0.0) + phase.seconds * growth.get(name, 1.0)
-        n_tasks = progress.tasks.get(phase.name, 0)
+        n_tasks = tried_tasks.get(phase.name, 0)
         tasks += len(plan.partitions) if name in readings else n_tasks
     return tasks
 
@@ -296,8 +286,8 @@ def machine_bytes() -> int:
 
 def terms_text(terms: Terms) -> str:
     """Return the sum and its terms, the largest first: "0.5 GB: the sample 0.3 GB + ..."."""
-    parts = " + ".join(f"{name} {_size(size)}" for name, size in _largest_first(terms))
-    return f"{_size(_sum(terms))}: {parts}"
+    parts = " + ".join(f"{name} {_shown(size)}" for name, size in _largest_first(terms))
+    return f"{_shown(_sum(terms))}: {parts}"
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
@@ -325,7 +315,7 @@ def _checked(memory: Memory, workers: Workers) -> Memory:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
             raise JobFileError(
                 f"a worker needs {terms_text(memory.worker)}, more than {SHARE_OF_LIMIT:.0%} of "
-                f"its limit of {_size(limit)}; {LESS_MEMORY}"
+                f"its limit of {_shown(limit)}; {LESS_MEMORY}"
             )
     here = len(workers.each) if workers.here else 0
     if _sum(memory.driver) + here * _sum(memory.worker) <= machine_bytes():
@@ -334,7 +324,7 @@ def _checked(memory: Memory, workers: Workers) -> Memory:
     beside = f" and {which} beside it {terms_text(memory.worker)}" if here else ""
     raise JobFileError(
         f"the driver needs {terms_text(memory.driver)}{beside}, "
-        f"more than this machine's {_size(machine_bytes())}; {LESS_MEMORY}"
+        f"more than this machine's {_shown(machine_bytes())}; {LESS_MEMORY}"
     )
 
 
@@ -360,5 +350,5 @@ def memory_part(memory: Memory) -> ForecastPart:
     return ForecastPart(driver=driver, worker=worker)
 
 
-def _size(n_bytes: float) -> str:
-    return f"{n_bytes / MB:,.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:,.2f} GB"
+def _shown(n_bytes: float) -> str:
+    return megabytes(n_bytes / MB).replace("\u00a0", " ")

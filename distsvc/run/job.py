@@ -67,7 +67,8 @@ def run_job(
             run, job, previous, labelled, learned.facts, ids_moved, notes
         )
         for check in comparison.checks:
-            progress.event("check", **check.event_fields())
+            shown = {"state", "level", "found", "limit", "words"}
+            progress.event("check", check=check.name, **check.model_dump(include=shown))
         report = write_report(
             run,
             job,

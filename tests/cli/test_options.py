@@ -10,7 +10,7 @@ from click.shell_completion import BashComplete, ShellComplete
 from click.testing import CliRunner
 
 from distsvc.cli.main import main
-from distsvc.cli.options import SHORT, split_options
+from distsvc.cli.options import SHORT, short_overrides
 from distsvc.job.file import known_keys
 from distsvc.published.demo import make_table
 
@@ -123,7 +123,7 @@ def test_another_key_of_the_same_section_may_be_set(asked):
     found = CliRunner().invoke(main, ["run", "t.csv", "--seed=3", "--set", "model.nu=0.2"])
     assert found.exit_code == 0
     assert (asked[0].model.seed, asked[0].model.nu) == (3, 0.2)
-    assert split_options(["model.nu=1"], {"seed": 4, "scheduler": "a"})[0] == {"model.seed": 4}
+    assert short_overrides(["model.nu=1"], {"seed": 4, "id": None}) == {"model.seed": 4}
 
 
 @pytest.mark.parametrize(

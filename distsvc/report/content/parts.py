@@ -113,13 +113,6 @@ class CheckPart(ReportPart):
         """The words without the name of the check."""
         return self.words.removeprefix(f"{self.name}: ")
 
-    def event_fields(self) -> dict[str, object]:
-        """Return the outcome as fields of an event; only warnings need the words."""
-        fields = {"check": self.name, "state": self.state, "level": self.level}
-        if self.state == "warned":
-            fields["words"] = self.words
-        return fields | {"found": self.found, "limit": self.limit}
-
 
 EVENT_ORDER = (
     "split", "absorbed", "disappeared", "split off", "returned", "appeared", "survived",

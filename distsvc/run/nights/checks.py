@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
-from distsvc.job.config import GUARDS, ChecksConfig, LimitCheck, NightsCheck, RangeCheck
+from distsvc.job.config import GUARDS, ChecksConfig
+from distsvc.job.config import Check as CheckConfig
 from distsvc.report.content.parts import CheckPart, DriftPart, LineagePart, ReferencePart, Side
 from distsvc.run.labelling.labeller import OWN
 from distsvc.run.labelling.phase import Labelled
@@ -62,9 +63,7 @@ class Check:
         high = math.inf if self.side == "at least" else limits[-1]
         return low <= value <= high
 
-    def outcome(
-        self, given: LimitCheck | RangeCheck | NightsCheck, run: RunMetrics, is_default: bool
-    ) -> CheckPart:
+    def outcome(self, given: CheckConfig[Any], run: RunMetrics, is_default: bool) -> CheckPart:
         """Return the outcome for a key of the job, or for a default check."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)

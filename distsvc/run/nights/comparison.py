@@ -398,10 +398,12 @@ def write_moves(
             nonlocal n_unmoved
             schema = pa.schema([(name, kind), (BEFORE, pa.int32()), (NOW, pa.int32())])
             with pq.ParquetWriter(stream, schema) as writer:
-                for one, n in _joined(*sides):
-                    writer.write_table(one.rename_columns(schema.names).cast(schema))
+                for files in zip(*sides, strict=True):
+                    one, n = _changes_of(*files)
+                    one = one.rename_columns(schema.names).cast(schema)
+                    writer.write_table(one)
                     n_unmoved += n
-                    new, gone = one["label"].null_count, one["label_now"].null_count
+                    new, gone = one[BEFORE].null_count, one[NOW].null_count
                     moves["new"] += new
                     moves["gone"] += gone
                     moves["moved"] += len(one) - new - gone
@@ -439,28 +441,20 @@ def _split(
     return files
 
 
-def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[tuple[pa.Table, int]]:
-    """Yield for each bucket the ids whose labels differ, and the number of ids with equal labels.
+def _changes_of(before: Path, now: Path) -> tuple[pa.Table, int]:
+    """Return a bucket's ids whose labels differ, and the number of ids with equal labels.
 
     The table of ids has both labels, and is ordered by id. Ids that several rows share are left
     out.
     """
-    for one, other in zip(before, now, strict=True):
-        sides = _with_shared(one), _with_shared(other)
-        found = sides[0].join(sides[1], "id", join_type="full outer", right_suffix="_now")
-        shared = (pc.fill_null(found[key], False) for key in ("shared", "shared_now"))
-        found = found.filter(pc.invert(pc.or_(*shared)))
-        same = pc.fill_null(pc.equal(found["label"], found["label_now"]), False)
-        moved = found.filter(pc.invert(same)).select(["id", "label", "label_now"])
-        yield moved.sort_by("id"), int(pc.sum(same).as_py() or 0)
-
-
-def _with_shared(file: Path) -> pa.Table:
-    """Return each id of a bucket once, with a label and a flag: ``shared`` by several rows."""
-    with pa.memory_map(str(file)) as source:
-        table = pa.ipc.open_file(source).read_all()
-    if len(table["id"].unique()) == len(table):
-        return table.append_column("shared", pa.array(np.zeros(len(table), bool)))
-    counted = table.group_by("id").aggregate([("label", "min"), ([], "count_all")])
-    shared = pc.greater(counted["count_all"], 1)
-    return pa.table({"id": counted["id"], "label": counted["label_min"], "shared": shared})
+    sides = []
+    for file, name in (before, BEFORE), (now, NOW):
+        with pa.memory_map(str(file)) as source:
+            sides.append(pa.ipc.open_file(source).read_all().rename_columns(["id", name]))
+    both = pa.concat_tables(sides, promote_options="default").group_by("id")
+    found = both.aggregate([(name, of) for name in (BEFORE, NOW) for of in ("min", "count")])
+    found = found.filter((pc.field(f"{BEFORE}_count") < 2) & (pc.field(f"{NOW}_count") < 2))
+    labels = [f"{BEFORE}_min", f"{NOW}_min"]
+    same = pc.fill_null(pc.equal(*(found[name] for name in labels)), False)
+    moved = found.filter(pc.invert(same)).select(["id", *labels]).sort_by("id")
+    return moved, len(found) - len(moved)

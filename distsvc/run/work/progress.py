@@ -370,23 +370,6 @@ def _finished(fields: Fields) -> str:
     return f"{fields['phase']}: {duration(fields['seconds'])}{of_it}{rows}."
 
 
-def _check(fields: Fields) -> str:
-    if fields["state"] == "not measured":
-        return f"Check {fields['check']} was not measured."
-    if "words" in fields:
-        return f"Check {fields['state']}: {fields['words']}."
-    limits = fields["limit"] if isinstance(fields["limit"], list) else [fields["limit"]]
-    limit, found = " to ".join(map(_digits, limits)), _digits(fields["found"])
-    return f"Check {fields['check']} {fields['state']}: found {found}, limit {limit}."
-
-
-def _digits(value: object) -> str:
-    """Return a text of a value; a fraction has four digits."""
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1000.0 else f"{value:,.0f}"
-    return str(value)
-
-
 SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "cluster": _cluster,
     "columns": _columns,
@@ -426,7 +409,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "outer step": "Largest violation {violation:.3g}, objective {objective:.6g}.",
     "page without figures": "The page has no figures, which need matplotlib: pip install "
     "'distsvc[report]', then distsvc report.",
-    "check": _check,
+    "check": "Check {state}: {words}.",
     "note": "{because}.",
     "warning": "Warning: {because}",
     "older candidate given up": "Run {run}, the oldest that a check held back, was removed.",

@@ -343,16 +343,6 @@ def test_every_phase_has_a_title():
         ),
         (
             "check",
-            {"check": "min_rows", "state": "failed", "level": "error", "found": 3, "limit": 9},
-            "Check min_rows failed: found 3, limit 9.",
-        ),
-        (
-            "check",
-            {"check": "rows", "state": "passed", "found": 2 / 3, "limit": [0.5, 2.0]},
-            "Check rows passed: found 0.6667, limit 0.5 to 2.",
-        ),
-        (
-            "check",
             {"check": "max_drift", "state": "warned", "words": "max_drift: found 9 in x (limit 1)"},
             "Check warned: max_drift: found 9 in x (limit 1).",
         ),
