@@ -157,7 +157,7 @@ def profiles(run: Run) -> "Figure":
     report = run.report
     if report.profiles is None:
         raise ValueError(f"{run.path} has no profiles, which need two clusters at least")
-    return drawing.as_figure(figures.profiles, report.profiles, report.clusters)
+    return drawing.as_figure(figures.profiles, report.cards, report.clusters)
 
 
 class _Rows(NamedTuple):

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 from distsvc.errors import things
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
-from distsvc.report.content.parts import ProfileColumn, ProfilePart, ProfilesPart
+from distsvc.report.content.parts import ProfileColumn, ProfilePart
 from distsvc.report.content.report import ClusterRow, Sample, ScoreHistogram
 from distsvc.report.figures import drawing
 from distsvc.report.figures.mpl import Artist, Axes, Figure, Line2D, MaxNLocator, Patch
@@ -224,12 +224,10 @@ def _number_clusters(
 
 
 @drawing.drawn
-def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
+def profiles(found: Sequence[ProfilePart], clusters: Sequence[ClusterRow]) -> Figure:
     """Draw each cluster's quartiles in its best columns above the quartiles of all other rows."""
     sizes, colours = {row.label: row for row in clusters}, drawing.cluster_colours(clusters)
-    place = {label: rank for rank, label in enumerate(sizes)}
-    ordered = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
-    shown = [one for one in ordered if one.columns][: drawing.MAX_NAMED_CLUSTERS]
+    shown = [one for one in found if one.columns][: drawing.MAX_NAMED_CLUSTERS]
     heading = 0.42
     heights = [heading + 0.42 * len(one.columns) for one in shown] or [heading]
     figure = Figure(figsize=(drawing.FIGURE_WIDTH, sum(heights)), layout="constrained")
@@ -254,30 +252,18 @@ def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str)
 
 def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
     """Draw the bars of a column, and write the medians or shares beside them."""
-    inside, outside = column.inside, column.outside
-    both = (inside, y + 0.17, colour), (outside, y - 0.2, drawing.GREY)
-    if column.present is not None:  # a category: the share of the rows that have it
-        for rows, at, shade in both:
-            _bar(axes, 0.0, rows.share, None, at, shade)
-        words = f"{percent(inside.share)} (others {percent(outside.share)})"
-    else:
-        low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
-        for rows, at, shade in both:
-            left, right, median = (
-                place_in_range(v, low, high) for v in (rows.lower, rows.upper, rows.median)
-            )
-            _bar(axes, left, right, median, at, shade)
+    inside, outside, is_level = column.inside, column.outside, column.present is not None
+    low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
+    for rows, at, shade in (inside, y + 0.17, colour), (outside, y - 0.2, drawing.GREY):
+        places = (place_in_range(v, low, high) for v in (rows.lower, rows.upper, rows.median))
+        left, right, median = (0.0, rows.share, 0.0) if is_level else places
+        axes.barh(at, max(right - left, 0.004), 0.3, left, color=shade)
+        for ink, width in () if is_level else ((drawing.CARD, 2.4), (drawing.INK, 1.0)):
+            axes.plot([median] * 2, [at - 0.15, at + 0.15], color=ink, linewidth=width)
+    words = f"{percent(inside.share)} (others {percent(outside.share)})"
+    if not is_level:
         words = " (".join(measured(rows.median, column.unit) for rows in (inside, outside)) + ")"
     axes.text(1.01, y, words, transform=axes.transData, va="center", fontsize=9, color=drawing.SOFT)
-
-
-def _bar(
-    axes: Axes, left: float, right: float, median: float | None, y: float, colour: str
-) -> None:
-    axes.barh(y, max(right - left, 0.004), 0.3, left, color=colour)
-    if median is not None:
-        axes.plot([median, median], [y - 0.15, y + 0.15], color=drawing.CARD, linewidth=2.4)
-        axes.plot([median, median], [y - 0.15, y + 0.15], color=drawing.INK, linewidth=1.0)
 
 
 def place_in_range(value: float, low: float, high: float) -> float:

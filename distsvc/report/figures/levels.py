@@ -6,7 +6,6 @@ of its own from top to bottom, and texts don't overlap.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,25 +20,18 @@ from distsvc.report.formats import one_line
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class HillLayout:
-    """Lengths of the figure, and maximum numbers of drawn items."""
+MAX_CLUSTERS, MAX_WEAK = 36, 6
+"""Maximum numbers of drawn clusters, and of drawn branches that are too weak for a cluster."""
 
-    max_clusters: int = 36  # the caption counts other clusters
-    max_weak: int = 6  # branches that are too weak for a cluster
-    axis: float = 0.9  # width of the axis of levels
-    height: float = 3.1
-    legend: float = 0.56
-    margin: float = 0.06
-    head: float = 0.22  # room for numbers above the highest hill
-    ground: float = 0.36  # room for numbers below the lowest valley
-    gap: float = 0.04  # distance between slots
-    narrowest: float = 0.16  # minimum width of a slot
-    roomy: float = 0.36  # width of a slot if there is enough room
-    digit: float = 0.66  # width of a digit in units of the font size
+AXIS_WIDTH, MARGIN, HEIGHT, HEAD, GROUND, LEGEND = 0.9, 0.06, 3.1, 0.22, 0.36, 0.56
+"""Widths of the axis and of margins; heights of the levels, of the room for numbers above the
+highest hill and below the lowest valley, and of the legend."""
 
+GAP, NARROWEST, ROOMY = 0.04, 0.16, 0.36
+"""Distance between slots, their minimum width, and their width if there is enough room."""
 
-HILLS = HillLayout()
+DIGIT = 0.66
+"""Width of a digit in units of the font size."""
 
 
 class Slot(NamedTuple):
@@ -53,6 +45,12 @@ class Slot(NamedTuple):
     width: float
     end: float  # right end of the hill and its children
 
+    def each(self) -> Iterator["Slot"]:
+        """Yield this slot and those below it, from left to right."""
+        yield self
+        for child in self.children:
+            yield from child.each()
+
     def edges(self, level: float, merged: int) -> tuple[float, float]:
         """Return both ends at a level; `merged` is the number of children that merged above."""
         half = self.width / 2 * float(np.interp(level, self.levels[::-1], self.own[::-1]))
@@ -64,17 +62,19 @@ class Slot(NamedTuple):
 def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     """Draw the tree of level sets as hills that run together as the level falls."""
     shown = drawn_hills(tree.branches)
-    wide, high = _width(shown), HILLS.head + HILLS.height + HILLS.ground + HILLS.legend
-    room = wide - HILLS.axis - 2 * HILLS.margin
+    wide, high = _width(shown), HEAD + HEIGHT + GROUND + LEGEND
+    room = wide - AXIS_WIDTH - 2 * MARGIN
     figure = Figure(figsize=(wide, high))
-    left, bottom = HILLS.axis / wide, HILLS.legend / high
-    axes = figure.add_axes((left, bottom, (room + HILLS.margin) / wide, 1 - bottom))
+    left, bottom = AXIS_WIDTH / wide, LEGEND / high
+    axes = figure.add_axes((left, bottom, (room + MARGIN) / wide, 1 - bottom))
     scale = Scale(shown)
     joins = _joins(tree.branches)
-    slots = list(_walk(_layout(shown, room)))
+    slots = list(_layout(shown, room).each())
     inks: dict[int, str] = {}
     for slot in slots:
-        shade = _shade(slot.hill, colours)
+        label = slot.hill.label
+        shade = GREY if label is None else colours.get(label, GREY)
+        shade = shade if slot.hill.is_cluster else WEAK
         _draw_hill(axes, slot, shade, joins[slot.hill.id], scale)
         inks |= {
             child.hill.id: INK if child.hill.death <= joins[slot.hill.id] else drawing.ink_on(shade)
@@ -101,7 +101,7 @@ def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
     by_id = {hill.id: hill for hill in found}
     chosen = {hill.id for hill in found[:1]}
     clusters = sorted((hill for hill in found if hill.is_cluster), key=lambda hill: -hill.mass)
-    for hill in clusters[: HILLS.max_clusters]:
+    for hill in clusters[:MAX_CLUSTERS]:
         on_the_way, way = hill, set()
         while on_the_way.parent is not None and on_the_way.id not in chosen:
             way.add(on_the_way.id)
@@ -109,7 +109,7 @@ def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
         # At most 200 hills are drawn: some clusters stand on long chains of other hills.
         chosen |= way if len(chosen) + len(way) <= 200 else set()
     weak = [hill for hill in found if not hill.is_cluster]
-    room = min(HILLS.max_weak, 40 - len(chosen))
+    room = min(MAX_WEAK, 40 - len(chosen))
     for hill in sorted(weak, key=lambda hill: (-(hill.z or 0.0), -hill.mass)):
         if room > 0 and hill.id not in chosen and hill.parent in chosen:
             chosen.add(hill.id)
@@ -127,7 +127,7 @@ class Scale:
 
     def __call__(self, level: ArrayLike) -> Array:
         """Return the height of one level or several."""
-        return HILLS.height * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
+        return HEIGHT * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
 
     def ticks(self) -> dict[float, str]:
         """Return the labels of the axis by height."""
@@ -141,12 +141,6 @@ class Scale:
             if all(abs(height - other) > 0.2 for other in taken):
                 taken[height] = name
         return taken
-
-
-def _shade(hill: Branch, colours: Mapping[int, str]) -> str:
-    if not hill.is_cluster:
-        return WEAK
-    return GREY if hill.label is None else colours.get(hill.label, GREY)
 
 
 def _outline(hill: Branch) -> tuple[Array, Array]:
@@ -177,14 +171,14 @@ def _label(hill: Branch) -> str:
 
 def _narrowest(shown: Sequence[Branch]) -> float:
     longest = max(len(_label(hill)) for hill in shown)
-    return max(HILLS.narrowest, (7 * HILLS.digit * longest + 2) / 72)
+    return max(NARROWEST, (7 * DIGIT * longest + 2) / 72)
 
 
 def _width(shown: Sequence[Branch]) -> float:
-    beside, n_hills = HILLS.axis + 2 * HILLS.margin, len(shown)
+    beside, n_hills = AXIS_WIDTH + 2 * MARGIN, len(shown)
     # A screen shows 7.4 inches without scrolling.
-    comfortable = min(7.4, max(PHONE_WIDTH, beside + (HILLS.roomy + HILLS.gap) * n_hills))
-    return max(comfortable, beside + 1.08 * (_narrowest(shown) + HILLS.gap) * n_hills)
+    comfortable = min(7.4, max(PHONE_WIDTH, beside + (ROOMY + GAP) * n_hills))
+    return max(comfortable, beside + 1.08 * (_narrowest(shown) + GAP) * n_hills)
 
 
 def _layout(shown: Sequence[Branch], room: float) -> Slot:
@@ -202,16 +196,16 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
             np.where(levels[hill.id] <= child.death, child.mass, 0) for child in below[hill.id]
         )
         own[hill.id] = np.maximum.accumulate(np.maximum(alone, 0))
-    narrowest = max(_narrowest(shown), min(HILLS.roomy, 0.6 * room / len(shown) - HILLS.gap))
+    narrowest = max(_narrowest(shown), min(ROOMY, 0.6 * room / len(shown) - GAP))
     bottoms = sorted(float(values[-1]) for values in own.values())
-    unit = _unit_length(bottoms, room - HILLS.gap * (len(shown) - 1), narrowest)
+    unit = _unit_length(bottoms, room - GAP * (len(shown) - 1), narrowest)
 
     def place(hill: Branch, left: float) -> Slot:
         most = float(own[hill.id][-1])
         width, children = max(narrowest, unit * most), list[Slot]()
         end = left + width
         for child in below[hill.id]:
-            children.append(place(child, end + HILLS.gap))
+            children.append(place(child, end + GAP))
             end = children[-1].end
         part = own[hill.id] / most if most > 0 else np.ones_like(own[hill.id])
         return Slot(hill, tuple(children), levels[hill.id], part, left, width, end)
@@ -229,12 +223,6 @@ def _unit_length(shares: Sequence[float], room: float, narrowest: float) -> floa
     return unit
 
 
-def _walk(slot: Slot) -> Iterator[Slot]:
-    yield slot
-    for child in slot.children:
-        yield from _walk(child)
-
-
 def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) -> None:
     """Fill a hill, with another shade below the level `joined`, where a second cluster merges."""
     hill, merged, high = slot.hill, 0, slot.hill.birth
@@ -248,7 +236,7 @@ def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) 
         ]
         high, merged = low, merged + joins
     if hill.parent is None:
-        outlines[JOINED if joined >= 0 else shade].append((-HILLS.ground, *slot.edges(0.0, merged)))
+        outlines[JOINED if joined >= 0 else shade].append((-GROUND, *slot.edges(0.0, merged)))
     for colour, outline in outlines.items():
         axes.fill_betweenx(*np.reshape(outline, (-1, 3)).T, color=colour, linewidth=0.4)
 
@@ -264,8 +252,8 @@ def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], sc
         child.hill.id: z_text(child.hill.z) for _, child in valleys if child.hill.z is not None
     }
     room = 72 * min([child.width for _, child in valleys if child.hill.id in texts], default=0)
-    longest = HILLS.digit * max((len(z) - 0.4 * z.count(".") for z in texts.values()), default=0)
-    prefix = "z = " if 9 * (longest + 4 * HILLS.digit) < room else ""
+    longest = DIGIT * max((len(z) - 0.4 * z.count(".") for z in texts.values()), default=0)
+    prefix = "z = " if 9 * (longest + 4 * DIGIT) < room else ""
     size, turn = (9, 0) if 9 * longest < room else (8, 0) if 8 * longest < room else (7.5, 90)
     for start, child in valleys:
         height, ink = float(scale(child.hill.death)), inks[child.hill.id]
@@ -285,7 +273,7 @@ def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], sc
 def _write_labels(axes: Axes, slots: Sequence[Slot], scale: Scale) -> None:
     narrowest = 72 * min(slot.width for slot in slots)
     longest = max(len(_label(slot.hill)) for slot in slots)
-    size = min(10.5, narrowest / HILLS.digit / max(1, longest))
+    size = min(10.5, narrowest / DIGIT / max(1, longest))
     for slot in slots:
         if slot.hill.is_cluster:
             axes.annotate(
@@ -303,14 +291,12 @@ def z_text(z: float) -> str:
 
 
 def _frame(axes: Axes, room: float, scale: Scale) -> None:
-    axes.set(xlim=(-HILLS.margin, room), ylim=(-HILLS.ground, HILLS.height + HILLS.head), xticks=[])
+    axes.set(xlim=(-MARGIN, room), ylim=(-GROUND, HEIGHT + HEAD), xticks=[])
     ticks = scale.ticks()
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.tick_params(axis="y", labelsize=9)
     axes.spines["bottom"].set_visible(False)
-    axes.spines["left"].set_bounds(0, HILLS.height)
+    axes.spines["left"].set_bounds(0, HEIGHT)
     axes.set_ylabel("density, share of the highest", fontsize=9.5)
-    axes.yaxis.set_label_coords(
-        -0.7 / room, (HILLS.ground + HILLS.height / 2) / (HILLS.ground + HILLS.height + HILLS.head)
-    )
+    axes.yaxis.set_label_coords(-0.7 / room, (GROUND + HEIGHT / 2) / (GROUND + HEIGHT + HEAD))
     axes.set_xlabel("width: share of the rows", fontsize=9.5, labelpad=3)

@@ -5,7 +5,6 @@ Lengths are inches, and y points down.
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,23 +33,15 @@ CURVE_WORDS = {
 """Words in the figure for the reason of the chosen number of clusters (`Curve.by`)."""
 
 
-@dataclass(frozen=True)
-class TreeLayout:
-    """Lengths of the figure of a tree, and its font."""
+PANEL, CIRCLE, LINE, CHIP, FONT = 0.85, 0.11, 0.17, 0.27, 9
+"""Heights of a split's drawing, of half its circle, of a line of text, and of a cluster's box; and
+the size of the font, in points."""
 
-    panel: float = 0.85  # height of a split's drawing
-    badge: float = 0.11  # radius of a split's circle
-    line: float = 0.17  # height of a line of text
-    chip: float = 0.27  # height of a cluster's box
-    font: float = 9
+HEADING = 2 * CIRCLE + 2 * LINE + 0.07
+"""Height of the room above a panel, for its number and text."""
 
-    @property
-    def head(self) -> float:
-        """Height of the room above a panel, for its number and text."""
-        return 2 * self.badge + 2 * self.line + 0.07
-
-
-SPLIT_TREE = TreeLayout()
+MAX_SPLITS = drawing.MAX_NAMED_CLUSTERS - 1
+"""Maximum number of splits that are drawn; they are the most important ones."""
 
 
 class DrawnNode(NamedTuple):
@@ -103,7 +94,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
         # A panel is narrower if few leaves are below it.
         across = min(3.0, unit * (place.right - place.left) - 0.14)
         _head(canvas, node, middle, top, across)
-        box = Bbox.from_bounds(middle - across / 2, top + SPLIT_TREE.head, across, SPLIT_TREE.panel)
+        box = Bbox.from_bounds(middle - across / 2, top + HEADING, across, PANEL)
         _panel(figure, node, colours, box)
         for child, side in ((node.below, -0.25), (node.above, 0.25)):
             start, end = middle + side * across, middles[child]
@@ -151,17 +142,12 @@ def shown_clusters(found: Curve) -> int:
     return min(max(found.clusters), max(30, 3 * found.chosen))
 
 
-def shown_splits(nodes: Sequence[TreeNode]) -> int:
-    """Return the number of splits in the drawing of a tree."""
-    return sum(place.panel is not None for place in _places(nodes))
-
-
 def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
     """Return the drawn nodes with their places, the root first."""
     by_id = {node.id: node for node in nodes}
     opened: set[int] = set()
     fringe = splits(nodes[:1])
-    while fringe and len(opened) < drawing.MAX_NAMED_CLUSTERS - 1:
+    while fringe and len(opened) < MAX_SPLITS:
         most = min(fringe, key=lambda node: node.rank)
         fringe.remove(most)
         opened.add(most.id)
@@ -187,8 +173,8 @@ def _tops(places: Sequence[DrawnNode]) -> list[float]:
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):
         split = any(place.panel for place in places if place.level == level)
-        chip = SPLIT_TREE.chip + 1.4 * SPLIT_TREE.line
-        height = SPLIT_TREE.head + SPLIT_TREE.panel + 0.3 if split else chip
+        chip = CHIP + 1.4 * LINE
+        height = HEADING + PANEL + 0.3 if split else chip
         tops.append(tops[-1] + height)
     return tops
 
@@ -201,30 +187,24 @@ def _count_leaves(node: TreeNode, by_id: Mapping[int, TreeNode]) -> int:
 
 def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
     """Write a split's number, its rows and its direction above its panel."""
-    centre = middle, top + SPLIT_TREE.badge
-    canvas.add_patch(Circle(centre, SPLIT_TREE.badge, color="#5a6775", linewidth=0, zorder=2))
+    centre = middle, top + CIRCLE
+    canvas.add_patch(Circle(centre, CIRCLE, color="#5a6775", linewidth=0, zorder=2))
     canvas.text(
-        *centre, str(node.rank), color="white", fontsize=SPLIT_TREE.font, fontweight="bold",
+        *centre, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
-    room = int(across / (0.55 * SPLIT_TREE.font / 72))  # characters
+    room = int(across / (0.55 * FONT / 72))  # characters
     lines = (
         f"n = {compact(node.rows)}, {percent(node.share)}",
         one_line(direction(node.direction, node.others, 2), room),
     )
     for i, text in enumerate(lines):
-        low = top + 2 * SPLIT_TREE.badge + i * SPLIT_TREE.line
-        box = Bbox.from_bounds(middle - across / 2, low, across, 1.35 * SPLIT_TREE.line)
-        written = canvas.text(
-            middle,
-            low + 0.8 * SPLIT_TREE.line + 0.03,
-            text,
-            fontsize=SPLIT_TREE.font,
-            ha="center",
-            va="baseline",
-        )
-        written.set_clip_on(True)
-        written.set_clip_box(TransformedBbox(box, canvas.transData))
+        low = top + 2 * CIRCLE + i * LINE
+        box = Bbox.from_bounds(middle - across / 2, low, across, 1.35 * LINE)
+        canvas.text(
+            middle, low + 0.8 * LINE + 0.03, text, fontsize=FONT, ha="center", va="baseline",
+            clip_on=True, clip_box=TransformedBbox(box, canvas.transData),
+        )  # fmt: skip
 
 
 def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbox) -> None:
@@ -268,11 +248,11 @@ def _chip(
         shade, text = colours.get(node.label, drawing.GREY), str(node.label)
     edge = drawing.INK if shade == drawing.CARD else shade
     canvas.text(
-        middle, top + SPLIT_TREE.chip / 2, text, color=drawing.ink_on(shade),
-        fontsize=SPLIT_TREE.font + 1, fontweight="bold", ha="center", va="center_baseline",
+        middle, top + CHIP / 2, text, color=drawing.ink_on(shade),
+        fontsize=FONT + 1, fontweight="bold", ha="center", va="center_baseline",
         bbox={"boxstyle": "round,pad=0.4", "facecolor": shade, "edgecolor": edge, "linewidth": 0.8},
     )  # fmt: skip
     canvas.text(
-        middle, top + SPLIT_TREE.chip + SPLIT_TREE.line, percent(node.share),
-        fontsize=SPLIT_TREE.font, ha="center", va="baseline",
+        middle, top + CHIP + LINE, percent(node.share),
+        fontsize=FONT, ha="center", va="baseline",
     )  # fmt: skip

@@ -81,10 +81,8 @@ def test_texts_do_not_overlap_in_any_tree(
     shares = 1.0 / np.arange(1, n_clusters + 1) ** skew
     tree = make_level_tree(n_clusters, n_weak, shares / shares.sum(), lowest, parents, seed)
     tree["branches"][-1] |= {"z": z, "label": label}
-    room = (
-        levels._width(levels.drawn_hills(hills(tree))) - levels.HILLS.axis - 2 * levels.HILLS.margin
-    )
-    slots = list(levels._walk(levels._layout(levels.drawn_hills(hills(tree)), room)))
+    room = levels._width(levels.drawn_hills(hills(tree))) - levels.AXIS_WIDTH - 2 * levels.MARGIN
+    slots = list(levels._layout(levels.drawn_hills(hills(tree)), room).each())
     ends = [(slot.left, slot.left + slot.width) for slot in slots]
     assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
     assert ends[0][0] >= 0
@@ -106,8 +104,8 @@ def test_every_cluster_has_its_label_and_every_valley_its_z(name):
 
 def test_hills_are_as_wide_as_their_share_of_the_rows():
     tree = make_level_tree(3, shares=[0.5, 0.3, 0.2])
-    slots = list(levels._walk(levels._layout(hills(tree), 6.0)))
-    unit = (6.0 - 2 * levels.HILLS.gap) / 1.0
+    slots = list(levels._layout(hills(tree), 6.0).each())
+    unit = (6.0 - 2 * levels.GAP) / 1.0
     widths = {slot.hill.label: slot.width for slot in slots}
     assert widths == pytest.approx({0: 0.5 * unit, 1: 0.3 * unit, 2: 0.2 * unit})
     root = slots[0]
@@ -125,7 +123,7 @@ def test_rows_that_join_below_a_valley_widen_the_common_ground():
          "label": 1, "profile": [[0.9, 0.1], [0.5, 0.3]]},
     ]}  # fmt: skip
     root = levels._layout(hills(tree), 5.0)
-    unit = 5.0 - levels.HILLS.gap
+    unit = 5.0 - levels.GAP
     assert root.width == pytest.approx(0.7 * unit)
     assert root.children[0].width == pytest.approx(0.3 * unit)
     assert root.edges(0.5, 0) == pytest.approx((0.2 * unit, 0.5 * unit))
@@ -151,7 +149,7 @@ def test_a_hill_has_its_colour_down_to_where_another_cluster_merges():
             assert np.count_nonzero(np.diff(steps[steps != 0])) <= 2  # down one side, up the other
             pieces.append((mpl.colors.to_hex(piece.get_facecolor()[0]), height.min(), height.max()))
     expected = [
-        ("#0072b2", scale(0.5), scale(1.0)), (drawing.JOINED, -levels.HILLS.ground, scale(0.5)),
+        ("#0072b2", scale(0.5), scale(1.0)), (drawing.JOINED, -levels.GROUND, scale(0.5)),
         (drawing.WEAK, scale(0.7), scale(0.8)), ("#0072b2", scale(0.5), scale(0.6)),
         (drawing.WEAK, scale(0.2), scale(0.4)),
     ]  # fmt: skip
@@ -162,16 +160,16 @@ def test_a_hill_has_its_colour_down_to_where_another_cluster_merges():
 
 
 def test_narrow_hills_are_widened():
-    slots = list(levels._walk(levels._layout(hills(TREES["shallow"]), 4.0)))
+    slots = list(levels._layout(hills(TREES["shallow"]), 4.0).each())
     widths = [slot.width for slot in slots]
-    assert min(widths) >= levels.HILLS.narrowest
+    assert min(widths) >= levels.NARROWEST
     assert widths[0] > 1
     assert slots[0].end == pytest.approx(4.0)
 
 
 def test_the_largest_clusters_and_the_clearest_other_hills_are_drawn():
     shown = levels.drawn_hills(hills(TREES["birch"]))
-    assert len(shown) == levels.HILLS.max_clusters
+    assert len(shown) == levels.MAX_CLUSTERS
     kept = {hill.id for hill in shown}
     assert all(hill.parent is None or hill.parent in kept for hill in shown)
     least = min(hill.mass for hill in shown)
@@ -186,7 +184,7 @@ def test_the_largest_clusters_and_the_clearest_other_hills_are_drawn():
     shown = levels.drawn_hills(hills(TREES["bumps"]))
     weak = sorted((hill.z for hill in shown if not hill.kept), reverse=True)
     everyone = sorted((b["z"] for b in TREES["bumps"]["branches"] if not b["kept"]), reverse=True)
-    assert weak == everyone[: levels.HILLS.max_weak]
+    assert weak == everyone[: levels.MAX_WEAK]
     report = make_levels_report("bumps")
     report["levels"]["tree"]["n_hidden"] = 7
     assert "151 weaker hills are not drawn." in page_text(report)
