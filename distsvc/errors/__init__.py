@@ -47,8 +47,6 @@ def _shortened(text: str, most: int) -> str:
 class DistsvcError(Exception):
     """Base of all errors that the command line reports in one line instead of a traceback.
 
-    The arguments are joined to a message.
-
     Attributes
     ----------
     exit_code : int
@@ -60,7 +58,7 @@ class DistsvcError(Exception):
 
     def __str__(self) -> str:
         """Return the message as one line, whatever it quotes."""
-        return one_line("".join(map(str, self.args)))
+        return one_line(super().__str__())
 
 
 class DataError(DistsvcError):

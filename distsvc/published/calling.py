@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError
-from distsvc.errors.settings import Setting
 from distsvc.errors.urls import FRAME, is_in_memory
 from distsvc.monitoring.announce import Announcer
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
@@ -156,7 +156,8 @@ def _in_words_of_python() -> Iterator[None]:
     try:
         yield
     except DistsvcError as error:
-        error.args = tuple(one.in_python if isinstance(one, Setting) else one for one in error.args)
+        words = re.sub(r"--set ([\w.]+)=(\w+)", r'overrides={"\1": "\2"}', str(error))
+        error.args = (re.sub(r'(?<="}), or =(\w+)', r', or "\1"', words),)
         raise
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.errors.settings import Setting
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import Category, Feature, names_of
@@ -68,8 +67,8 @@ def _gaps(
     others = f"; other columns with missing values: {also}" if counts else ""
     return DataError(
         f"{shown}: column {name!r} has {n:,} missing value{'' if n == 1 else 's'} in rows "
-        f"{block.rows[0]} to {block.rows[-1]} (first at row {block.rows[row]}){others}; add ",
-        Setting("preprocess.missing", "median", "drop"),
+        f"{block.rows[0]} to {block.rows[-1]} (first at row {block.rows[row]}){others}; add "
+        "--set preprocess.missing=median, or =drop"
     )
 
 
@@ -78,8 +77,10 @@ def no_values_error(names: Sequence[str], shown: str = "", in_lineage: bool = Fa
     words = f"{no_values(names, shown)}; mend the table, or"
     if not in_lineage:
         return DataError(f"{words} leave it out by --exclude {','.join(names)}")
-    otherwise = ", or remove continuity.previous, so that cluster ids start at 0"
-    return DataError(f"{words} use the last model by ", Setting("model.mode", "assign"), otherwise)
+    return DataError(
+        f"{words} use the last model by --set model.mode=assign, or remove continuity.previous, so "
+        "that cluster ids start at 0"
+    )
 
 
 def no_values(names: Sequence[str], shown: str = "") -> str:
