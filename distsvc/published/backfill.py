@@ -20,7 +20,7 @@ from distsvc.errors import (
 from distsvc.errors.faults import DEFECT, exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.monitoring.announce import Announcer
-from distsvc.published.republish import candidates
+from distsvc.published.republish import waiting_at
 from distsvc.report.sections.headline import outcome
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import read_report
@@ -86,7 +86,7 @@ def backfill(
         output = Output(job.output.path)
         is_wanted = reprocess == "completed" or output.manifest() is None
         if reprocess == "failed" and not is_wanted:
-            is_wanted = bool(interrupted_runs(output) or candidates(output))
+            is_wanted = bool(interrupted_runs(output) or waiting_at(output))
         if not is_wanted:
             words, warnings = _rename(output, job, at)
             words = f"run {output.run_id} was published before{words}"
@@ -109,7 +109,7 @@ def backfill(
             if code == SkippedError.exit_code:
                 done = done._replace(state="skipped", exit_code=0)
             elif code == CheckFailedError.exit_code:
-                held = [one.run_id for one in candidates(output)]
+                held = list(waiting_at(output))
                 named = next((run_id for run_id in held if run_id in words), held[-1])
                 done = done._replace(state="held", held=named)
             missing = isinstance(error, InputNotFoundError | InputNotReadyError)

@@ -59,7 +59,7 @@ def history(path: str) -> list[Night]:
 def _night(output: Output) -> Night | None:
     try:
         manifest = output.manifest()
-        waiting = sorted(waiting_at(output).values(), key=lambda one: (one.created, one.run_id))
+        waiting = list(waiting_at(output).values())
         held = [one.run_id for one in waiting]
         if manifest is None and not waiting:
             return None

@@ -3,8 +3,6 @@
 from contextlib import suppress
 from typing import NamedTuple
 
-from pydantic import BaseModel
-
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.report.content.report import Report
 from distsvc.storage.places.arrays import json_bytes, read_json
@@ -12,7 +10,6 @@ from distsvc.storage.publishing.lineages import passing_runs, successors
 from distsvc.storage.publishing.manifest import (
     PAGE,
     REPORT,
-    CheckRecord,
     Manifest,
     checked,
     listed_file,
@@ -22,34 +19,12 @@ from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.columns import truncated
 
 
-class HeldRun(BaseModel):
-    """A candidate; if no check failed, its run was withdrawn."""
-
-    run_id: str
-    created: str
-    rows: int
-    clusters: int
-    failed: list[CheckRecord]
-    page: str  # path or URL of the candidate's page
-    gone: str  # the warning of `continues_gone`
-
-
 class LaterNight(NamedTuple):
     """A night later than a given run."""
 
     date: str
     address: str
     is_held: bool  # whether the run is a candidate; otherwise it is published
-
-
-def candidates(output: Output) -> list[HeldRun]:
-    """Return the candidates at an output, the oldest first; `DataError` for a damaged manifest."""
-    found = []
-    for one in waiting_at(output).values():
-        page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).stored}"
-        more = {"failed": one.failed, "page": page, "gone": continues_gone(one)}
-        found.append(HeldRun.model_validate(dict(one) | more))
-    return sorted(found, key=lambda one: (one.created, one.run_id))
 
 
 def publish_held(path: str, run_id: str) -> Manifest:
@@ -131,10 +106,11 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:
-    """Return the candidates by run id, without the published run."""
+    """Return the candidates by run id, the oldest first, without the published run."""
     # A killed process may not have removed the published run from the candidates.
-    published = output.run_id
-    return {name: one for name, one in output.candidates().items() if name != published}
+    published, found = output.run_id, output.candidates().items()
+    ordered = sorted(found, key=lambda pair: (pair[1].created, pair[0]))
+    return {name: one for name, one in ordered if name != published}
 
 
 def _candidate(output: Output, run_id: str) -> Manifest:

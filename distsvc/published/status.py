@@ -3,11 +3,15 @@
 from typing import TypedDict
 
 from distsvc.errors import InputNotFoundError
-from distsvc.published.republish import candidates
+from distsvc.published.republish import continues_gone, waiting_at
 from distsvc.run.starting import STOPPED, Note, interrupted_runs, kept_results, read_note
 from distsvc.storage.places.folder import RUNS
 from distsvc.storage.places.lease import is_gone, read_holder
+from distsvc.storage.publishing.manifest import PAGE, Manifest, listed_file
 from distsvc.storage.publishing.publication import BEGUN, Output
+
+FACTS = ("run_id", "created", "rows", "clusters")
+"""Facts of a published run and of a candidate, from its manifest."""
 
 
 class Status(TypedDict):
@@ -49,14 +53,21 @@ def status(path: str) -> Status:
         interrupted.append(
             {"run_id": run.name, "begun": begun, "kept": kept_results(run), "stopped": known}
         )
-    facts = "run_id", "created", "rows", "clusters"
     return {
         "output": output.store.address,
-        "published": {name: getattr(manifest, name) for name in facts} if manifest else None,
+        "published": {name: getattr(manifest, name) for name in FACTS} if manifest else None,
         "running": running,
-        "held": [one.model_dump() for one in candidates(output)],
+        "held": [_held(output, one) for one in waiting_at(output).values()],
         "interrupted": interrupted,
     }
+
+
+def _held(output: Output, one: Manifest) -> Note:
+    """Return a candidate; if no check failed, its run was withdrawn."""
+    page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).stored}"
+    failed = [check.model_dump() for check in one.failed]
+    known = {name: getattr(one, name) for name in FACTS}
+    return known | {"failed": failed, "page": page, "gone": continues_gone(one)}
 
 
 def status_lines(found: Status) -> list[str]:
