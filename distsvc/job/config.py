@@ -75,17 +75,10 @@ def _several(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _one_or_all(paths: tuple[str, ...]) -> str | tuple[str, ...]:
-    return paths[0] if len(paths) == 1 else paths
-
-
 Several = Annotated[
     tuple[PathOrUrl, ...], Field(min_length=1, strict=False), BeforeValidator(_several)
 ]
-OneOrSeveral = GetPydanticSchema(
-    lambda _, schema: schema(Annotated[Several, AfterValidator(_one_or_all)])
-)
-"""A path or a list of paths; a list of length 1 becomes its path."""
+"""A path or a list of paths."""
 
 
 def _relative(name: str) -> str:
@@ -104,7 +97,7 @@ CLASSES_KEY = "input.classes"
 class InputConfig(_Section):
     """``[input]``: the table to read, from one path or several."""
 
-    path: Annotated[str | tuple[str, ...], OneOrSeveral, Field(repr=False)]
+    path: Annotated[Several, Field(repr=False)]
     """A file, folder or glob, or a list of them; local, or a URL. `delta://` and `iceberg://`
     name tables of a lake."""
     columns: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
@@ -130,18 +123,13 @@ class InputConfig(_Section):
         return self._classes_key
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """All paths."""
-        return (self.path,) if isinstance(self.path, str) else self.path
-
-    @property
     def shown(self) -> str:
         """The first path and the number of others, for messages."""
-        return shown_urls(self.paths)
+        return shown_urls(self.path)
 
     @field_serializer("path")
-    def _written_path(self, path: str | tuple[str, ...]) -> str | list[str]:
-        return path if isinstance(path, str) else list(path)
+    def _written_path(self, path: tuple[str, ...]) -> str | list[str]:
+        return path[0] if len(path) == 1 else list(path)
 
 
 Command = Annotated[
@@ -380,7 +368,7 @@ Shares = Annotated[tuple[Share, ...], _TWO, BeforeValidator(_two), AfterValidato
 Bound = TypeVar("Bound")
 
 
-class Check(_Section, Generic[Bound]):
+class CheckConfig(_Section, Generic[Bound]):
     """A check with a limit, None if the check is off, and a limit for warnings."""
 
     level: Literal["error", "warn"] = "error"
@@ -394,16 +382,16 @@ class Check(_Section, Generic[Bound]):
         return self
 
 
-class NightsCheck(Check[Shares]):
+class NightsCheck(CheckConfig[Shares]):
     """A check with two limits, relative to the median of the last `nights`."""
 
     nights: Annotated[int, Field(ge=1, le=365)] = 1
 
 
-Limit = Annotated[Check[Share], BeforeValidator(_limit)]
-Range = Annotated[Check[Counts], BeforeValidator(_limit)]
+Limit = Annotated[CheckConfig[Share], BeforeValidator(_limit)]
+Range = Annotated[CheckConfig[Counts], BeforeValidator(_limit)]
 Nights = Annotated[NightsCheck, BeforeValidator(_limit)]
-Never = Annotated[Check[Share], BeforeValidator(_never)]
+Never = Annotated[CheckConfig[Share], BeforeValidator(_never)]
 """Boolean check: the count must be 0."""
 
 
@@ -465,7 +453,7 @@ class ChecksConfig(_Section):
         return self
 
     @property
-    def given(self) -> dict[str, Check[Any]]:
+    def given(self) -> dict[str, CheckConfig[Any]]:
         """The checks in the job file, including disabled checks."""
         every = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: check for name, check in every.items() if check is not None}

@@ -132,7 +132,7 @@ def dataset_name(path: str) -> tuple[str, str]:
 
 
 def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
-    found = [ol.InputDataset(*dataset_name(path)) for path in job.input.paths]
+    found = [ol.InputDataset(*dataset_name(path)) for path in job.input.path]
     report = outcome.report if outcome else None
     checks = [c for c in report.checks if c.state != "not measured"] if report else []
     if checks:

@@ -76,7 +76,7 @@ class RunContext:
 @contextmanager
 def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
     """Lock a job's output, open its table, yield the context; if published already, the output."""
-    for path in job.input.paths:
+    for path in job.input.path:
         Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")

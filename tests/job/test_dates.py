@@ -107,7 +107,7 @@ def test_the_day_is_filled_in_in_every_text_of_three_sections():
         output={"path": "out/{run_date}"},
         preprocess={"scale": "minmax"},
     )
-    assert found.input.model_dump(exclude_none=True) | {"path": found.input.path} == {
+    assert found.input.model_dump(exclude_none=True) == {
         "path": "in/2026/t.parquet",
         "columns": ("a03", "b"),
         "exclude": (),

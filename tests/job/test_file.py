@@ -77,7 +77,7 @@ def test_set_with_a_value_in_place_of_the_section(file):
 def test_run_date(file):
     settings = ("input.path=in/date={run_date}", "output.path=out/{run_date}")
     dated = load_job(file, settings, run_date="2026-02-28")
-    assert (dated.input.path, dated.output.path) == ("in/date=2026-02-28", "out/2026-02-28")
+    assert (*dated.input.path, dated.output.path) == ("in/date=2026-02-28", "out/2026-02-28")
     before = datetime.date.today()
     today = load_job(file, settings).output.path.removeprefix("out/")
     assert before <= datetime.date.fromisoformat(today) <= datetime.date.today()

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from distsvc.job.config import GUARDS, ChecksConfig
-from distsvc.job.config import Check as CheckConfig
+from distsvc.job.config import GUARDS, CheckConfig, ChecksConfig
 from distsvc.report.content.parts import CheckPart, DriftPart, LineagePart, ReferencePart, Side
 from distsvc.run.labelling.labeller import OWN
 from distsvc.run.labelling.phase import Labelled

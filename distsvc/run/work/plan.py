@@ -35,24 +35,13 @@ from distsvc.storage.rows.usable import no_values, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import ValueCounts, matching_batches
 
+PARTITION_BYTES, MAX_PARTITIONS, SMALL_PARTITIONS = 2**28, 10**7, 64
+"""Maximum size of a partition, which a worker may hold whole; maximum number of partitions, and of
+partitions with fewer rows than a block."""
 
-@dataclass(frozen=True)
-class PlanLimits:
-    """Sizes by which tables are cut; a worker may hold a whole partition."""
-
-    partition_bytes: int = 2**28
-    max_partitions: int = 10**7
-    small_partitions: int = 64
-    """Maximum number of partitions that have fewer rows than a block."""
-
-    block_bytes: int = 2**25
-    max_block_rows: int = 65_536
-    pilot_bytes: int = 2**24
-    max_first_values: int = 2**26
-    """Maximum number of values that are read to find a point near the data."""
-
-
-LIMITS = PlanLimits()
+BLOCK_BYTES, MAX_BLOCK_ROWS, PILOT_BYTES, MAX_FIRST_VALUES = 2**25, 65_536, 2**24, 2**26
+"""Maximum sizes of a block and of the pilot; maximum number of values that are read to find a point
+near the data."""
 
 Range = tuple[int, int]
 """Row range [start, stop)."""
@@ -91,7 +80,7 @@ class Plan:
         counted = {feature.column for feature in table.features if isinstance(feature, Uncounted)}
         table, notes = with_categories(table, cut(job, table), before, meter)
         d = len(table.columns)
-        first_rows = max(1, min(1024, LIMITS.max_first_values // d))
+        first_rows = max(1, min(1024, MAX_FIRST_VALUES // d))
         first = next(read_blocks(table, Span(0, table.n_rows, first_rows)), None)
         if first is None:
             raise EmptyInputError(
@@ -130,19 +119,19 @@ def cut(job: Job, table: Table) -> list[Range]:
     # A partition has at least the rows of a block or a 64th of the table, since it costs a task
     # and a file.
     d = max(len(table.columns), 1)
-    rows = min(job.cluster.partition_rows, max(LIMITS.partition_bytes // (8 * d), 1))
-    rows = max(rows, min(choose_block_rows(d), table.n_rows // LIMITS.small_partitions))
-    if table.n_rows > rows * LIMITS.max_partitions:
+    rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
+    rows = max(rows, min(choose_block_rows(d), table.n_rows // SMALL_PARTITIONS))
+    if table.n_rows > rows * MAX_PARTITIONS:
         raise DataError(
             f"{table.shown} has {table.n_rows} rows of {d} columns by its metadata: more than "
-            f"{LIMITS.max_partitions} partitions of {rows} rows"
+            f"{MAX_PARTITIONS} partitions of {rows} rows"
         )
     return plan_partitions(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:
     """Return the maximum number of rows in the pilot."""
-    return max(100, min(PILOT_ROWS, LIMITS.pilot_bytes // (8 * n_columns)))
+    return max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * n_columns)))
 
 
 def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[Range]:
@@ -168,7 +157,7 @@ def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[Range]:
 
 def choose_block_rows(n_columns: int) -> int:
     """Return the number of rows of float64 that are read at a time."""
-    return max(1, min(LIMITS.max_block_rows, LIMITS.block_bytes // (8 * n_columns)))
+    return max(1, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * n_columns)))
 
 
 def with_categories(

@@ -53,7 +53,7 @@ def open_table(
     if a key of the job does not fit the table, its format or its paths.
     """
     condition = parse_where(config.where) if config.where is not None else None
-    locations = [Location.of(path) for path in config.paths]
+    locations = [Location.of(path) for path in config.path]
     source, found = find_sources(locations, config.ready)
     if not (found.infos or source.is_store(found.location)):
         raise EmptyInputError(f"{config.shown} has no rows: it is complete, but has no data file")

@@ -140,7 +140,7 @@ def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
     Each path needs the file ``ready``; without that key the paths must exist. `JobFileError` if
     ``ready`` is set for a file, or for a Delta or Iceberg table.
     """
-    places = [Location.of(path) for path in config.paths]
+    places = [Location.of(path) for path in config.path]
     if config.ready is None and not skip_missing:
         find_sources(places, None)
         return

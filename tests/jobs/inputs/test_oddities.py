@@ -95,7 +95,7 @@ def test_odd_toml(tmp_path, content, message):
 
 def test_a_byte_order_mark(tmp_path):
     (tmp_path / "job.toml").write_text(tomli_w.dumps(SECTIONS), encoding="utf-8-sig")
-    assert load_job(tmp_path / "job.toml").input.path == "in.parquet"
+    assert load_job(tmp_path / "job.toml").input.path == ("in.parquet",)
 
 
 def test_a_pipe_is_a_job_file(tmp_path):
@@ -130,7 +130,7 @@ def test_a_path_that_no_file_system_takes(path):
 
 def test_a_url_may_be_long():
     url = f"https://example.org/{'n' * 3000}/a.parquet"
-    assert parse_job({"input": {"path": url}, "output": {"path": "out"}}).input.path == url
+    assert parse_job({"input": {"path": url}, "output": {"path": "out"}}).input.path == (url,)
 
 
 @pytest.mark.parametrize("value", ["[", "[" * 3000, "9" * 5000, '"x', "1\nb = 2", "{"])

@@ -209,7 +209,7 @@ def test_a_draft_for_every_night():
     found = CliRunner().invoke(main, [*init, "--out", "j.toml", "--run-date", "2026-11-01"])
     assert found.exit_code == 0, found.output
     job = load_job("j.toml", (), "2026-11-01")
-    assert (job.input.path, job.input.id) == ("2026-11-01.parquet", "userId")
+    assert (*job.input.path, job.input.id) == ("2026-11-01.parquet", "userId")
     assert Path(job.output.path).name == "2026-11-01"
     assert job.continuity.previous[0] == job.output.path.replace("2026-11-01", "2026-10-31")
     for command in init, ["plan", "j.toml"], ["run", "j.toml"]:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from distsvc.errors import DataError
 from distsvc.run.work import plan as plan_module
 from distsvc.run.work.plan import (
-    LIMITS,
+    BLOCK_BYTES,
+    MAX_BLOCK_ROWS,
     STORED_PLAN,
     Plan,
-    PlanLimits,
     choose_block_rows,
     cut,
     plan_partitions,
@@ -74,7 +74,7 @@ def test_partitions_and_blocks_follow_the_job(tmp_path):
 
 
 def test_partitions_of_a_wide_table_have_fewer_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan_module, "LIMITS", PlanLimits(partition_bytes=100 * 2 * 8))
+    monkeypatch.setattr(plan_module, "PARTITION_BYTES", 100 * 2 * 8)
     assert plan_of(with_values(tmp_path)).partitions == [(k, k + 100) for k in (0, 100, 200, 300)]
 
 
@@ -184,7 +184,7 @@ def test_small_partitions_are_as_large_as_a_block_or_a_64th_of_the_table(rows, d
 @given(st.integers(1, 10**7))
 def test_blocks_are_as_large_as_allowed(n_columns):
     rows = choose_block_rows(n_columns)
-    assert 1 <= rows <= LIMITS.max_block_rows
-    assert rows == 1 or rows * n_columns * 8 <= LIMITS.block_bytes
-    more = (rows + 1) * n_columns * 8 > LIMITS.block_bytes
-    assert more or rows == LIMITS.max_block_rows
+    assert 1 <= rows <= MAX_BLOCK_ROWS
+    assert rows == 1 or rows * n_columns * 8 <= BLOCK_BYTES
+    more = (rows + 1) * n_columns * 8 > BLOCK_BYTES
+    assert more or rows == MAX_BLOCK_ROWS

@@ -77,7 +77,7 @@ def test_svmlight_with_a_large_index(tmp_path, index):
 
 
 def test_wide_svmlight_is_planned_in_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(plans, "LIMITS", plans.PlanLimits(max_first_values=10**6))
+    monkeypatch.setattr(plans, "MAX_FIRST_VALUES", 10**6)
     (tmp_path / "t.svm").write_text("1 1:2\n" * 5000 + "1 20000:3\n")
     job = parse_job({"input": {"path": str(tmp_path / "t.svm")}, "output": {"path": "-"}})
     plan = Plan.of(job, opened(tmp_path / "t.svm", tmp_path))
