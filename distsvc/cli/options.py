@@ -4,14 +4,14 @@ The job's configuration is imported when it is needed: ``--help`` answers at onc
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from functools import reduce
+from typing import Any
 
 import click
 
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-Decorator = Callable[[Command], Command]
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 PATH = click.Path(readable=False)
@@ -125,36 +125,36 @@ METRICS_FILE = click.option(
 )  # fmt: skip
 
 
-def cluster_options(command: Command) -> Command:
-    """Add the options for the cluster to a command."""
-    return _with(
-        command,
-        click.option(
-            "--scheduler", metavar="ADDRESS",
-            help="The address of a Dask scheduler, e.g. tcp://10.0.0.5:8786.",
-        ),
-        click.option(
-            "--scheduler-file", type=PATH, metavar="FILE",
-            help="The file that a Dask scheduler wrote.",
-        ),
-        click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
-    )  # fmt: skip
+def added(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command."""
+    return lambda command: reduce(lambda one, option: option(one), reversed(options), command)
 
 
-def display_options(command: Command) -> Command:
-    """Add the options for standard error to a command."""
-    return _with(
-        command,
-        click.option(
-            "-q", "--quiet", is_flag=True, help="Show no progress and no log, only errors."
-        ),
-        click.option("--verbose", is_flag=True, help="Show every event, with all its fields."),
-        click.option(
-            "--log-format", type=click.Choice(("text", "json")), default="text", show_default=True,
-            envvar="DISTSVC_LOG_FORMAT",
-            help="Sentences, or a JSON object a line; also DISTSVC_LOG_FORMAT.",
-        ),
-    )  # fmt: skip
+cluster_options = added(
+    click.option(
+        "--scheduler", metavar="ADDRESS",
+        help="The address of a Dask scheduler, e.g. tcp://10.0.0.5:8786.",
+    ),
+    click.option(
+        "--scheduler-file", type=PATH, metavar="FILE", help="The file that a Dask scheduler wrote."
+    ),
+    click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
+)  # fmt: skip
+"""Options for the cluster."""
+
+display_options = added(
+    click.option("-q", "--quiet", is_flag=True, help="Show no progress and no log, only errors."),
+    click.option("--verbose", is_flag=True, help="Show every event, with all its fields."),
+    click.option(
+        "--log-format", type=click.Choice(("text", "json")), default="text", show_default=True,
+        envvar="DISTSVC_LOG_FORMAT",
+        help="Sentences, or a JSON object a line; also DISTSVC_LOG_FORMAT.",
+    ),
+)  # fmt: skip
+"""Options for standard error."""
+
+short_keys = added(*map(_short_option, SHORT_OPTIONS))
+"""The options of `SHORT_OPTIONS`."""
 
 
 def option_words(**given: object) -> list[str]:
@@ -179,17 +179,6 @@ def with_objects(options: dict[str, Any]) -> Display:
     if display.quiet and display.verbose:
         raise click.UsageError("--quiet and --verbose are both given: expected one of them")
     return display
-
-
-def short_keys(command: Command) -> Command:
-    """Add the options of `SHORT_OPTIONS` to a command."""
-    return _with(command, *map(_short_option, SHORT_OPTIONS))
-
-
-def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def short_overrides(settings: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
