@@ -208,14 +208,6 @@ METRICS = {
 }
 """Description of every metric, by its name without the prefix."""
 
-SECOND_LABELS = {
-    "check_found": ("check",),
-    "check_least": ("check",),
-    "check_most": ("check",),
-    "build_info": ("version",),
-}
-"""Label that a metric has in addition to the job's name, by metric."""
-
 Values = dict[str, dict[tuple[str, ...], float]]
 """Values by metric and by the value of its second label; ``()`` if it has none."""
 
@@ -226,10 +218,11 @@ def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
 
     for name, meaning in METRICS.items():
         if name in values:
-            labels = [JOB, *SECOND_LABELS.get(name, ())]
+            second = "version" if name == "build_info" else "check"
+            labels = [JOB] if () in values[name] else [JOB, second]
             family = GaugeMetricFamily(PREFIX + name, meaning, labels=labels)
-            for second, value in values[name].items():
-                family.add_metric([job, *second], value)
+            for key, value in values[name].items():
+                family.add_metric([job, *key], value)
             yield family
 
 

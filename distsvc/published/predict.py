@@ -16,7 +16,7 @@ from distsvc.run.starting import Request, begin_run
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.sentinels import MAX_EXAMINED_ROWS, sentinel_warnings
+from distsvc.run.work.sentinels import sentinel_notes
 from distsvc.run.work.start import DEFAULT_ADDRESS, DEFAULT_START, ClusterAddress, Start
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
@@ -70,7 +70,7 @@ def predict_table(
                 first = next(plan.blocks(0), None)
                 if first is not None:
                     changes = Labeller.read(run).changed_units(first.X)
-                    changes += sentinel_warnings(first.X[:MAX_EXAMINED_ROWS], table.features)
+                    changes += sentinel_notes(first.X, table.features)
                     plan = replace(plan, notes=[*plan.notes, *changes])
                 run.write_plan(plan)
             table = run.plan.table

@@ -20,7 +20,7 @@ from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.files import ModelFile, read_labeller, read_model
 from distsvc.run.nights.comparison import outlier_notes
 from distsvc.run.work.plan import choose_block_rows
-from distsvc.run.work.sentinels import MAX_EXAMINED_ROWS, sentinel_warnings
+from distsvc.run.work.sentinels import MAX_EXAMINED_ROWS, sentinel_notes
 from distsvc.storage.publishing.formats import published_columns
 from distsvc.storage.rows.blocks import Block, fill, plain_values
 from distsvc.storage.rows.columns import plain_type, truncated
@@ -323,7 +323,7 @@ class Model:
             is_first = row == rows.first
             if is_first:
                 changes = self._labeller.changed_units(X)
-                changes += sentinel_warnings(X[:MAX_EXAMINED_ROWS], self._features)
+                changes += sentinel_notes(X, self._features)
                 for note in changes:
                     warnings.warn(note, UserWarning, stacklevel=2)
             ids = None

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from distsvc.models.rows.robust_scale import ColumnSpread, present_values
 from distsvc.models.rows.sampling import rows_of
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rules.joined import clusters_to_join, joined
-from distsvc.report.content.parts import ReportPart, relabel
+from distsvc.report.content.parts import relabel
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.labelling.labeller import PREVIOUS, RULE, Labeller
 from distsvc.run.labelling.phase import Labelled, label_table
@@ -30,7 +29,7 @@ from distsvc.run.nights.comparison import DECISION, drift_of, refit_because
 from distsvc.run.nights.continuity import Previous, answer_before, ids_of
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.run.work.sentinels import number_words, sentinel_words, sentinels_of
+from distsvc.run.work.sentinels import sentinel_notes
 from distsvc.storage.publishing.lineages import Lineage
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import truncated
@@ -101,10 +100,8 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
     inner = learned.parts
 
     def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
-        found = inner(run, pilot)
-        ids, given = into.tolist(), cast("dict[str, ReportPart | None]", found)
-        known = {name: relabel(part, ids) for name, part in given.items() if part}
-        return cast(Parts, {**found, **known})
+        ids, found = into.tolist(), inner(run, pilot)
+        return found | {name: relabel(part, ids) for name, part in found.items() if part}
 
     facts = learned.facts
     if "n_clusters" in facts:
@@ -170,7 +167,8 @@ def prepare(
             scaling, note = standard_or_unit(scaling, survey, steps.run.plan.seed)
             notes.append(note)
         check_exact(table, survey.sums.least, survey.sums.most)
-        notes += sentinel_notes(survey, config, table.features, steps.run.plan.missing)
+        policy = config.missing_values, steps.run.plan.missing
+        notes += sentinel_notes(survey.pilot, table.features, *policy)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
         as_found = config.scale is None and not vectors
@@ -351,22 +349,4 @@ def dominant_column_notes(
         f"preprocess.scale = 'unit' divides rows by their lengths, and {names[k]!r} makes up "
         f"{share[k]:.0%} of the squared lengths: the other columns hardly count; leave it out of "
         "input.columns, or give another scale"
-    ]
-
-
-def sentinel_notes(
-    survey: Survey, config: PreprocessConfig, features: Sequence[Feature], missing: str
-) -> list[str]:
-    """Return at most one note on sentinels: numbers such as -9999 that may be missing values."""
-    found = list(sentinels_of(survey.pilot, features))
-    if not found:
-        return []
-    values = {one.value for _, one in found}.union(config.missing_values)
-    listed = ", ".join(map(number_words, sorted(values)))
-    keys = f"missing_values = [{listed}]"
-    if missing == "error":
-        keys += " and missing = 'median' (or 'drop')"
-    return [
-        f"numbers that may stand for missing values: {sentinel_words(found, features)}; if they "
-        f"do, give {keys} in [preprocess]"
     ]

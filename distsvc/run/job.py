@@ -67,8 +67,9 @@ def run_job(
             run, job, previous, labelled, learned.facts, ids_moved, notes
         )
         for check in comparison.checks:
-            shown = {"state", "level", "found", "limit", "words"}
-            progress.event("check", check=check.name, **check.model_dump(include=shown))
+            # The words of a failed check are in the error.
+            apart = {"name", "side", "warn", *(() if check.state == "warned" else ("words",))}
+            progress.event("check", check=check.name, **check.model_dump(exclude=apart))
         report = write_report(
             run,
             job,

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from distsvc.models.engine import Engine
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
-from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.content.report import Sample
 from distsvc.run.learning.stream import Memory, Sizes
 from distsvc.run.learning.survey import Survey
@@ -30,6 +29,9 @@ TRAINED = "train"
 Columns = dict[str, Any]
 """Published columns by name: arrays, or lists of other values."""
 
+Parts = dict[str, Any]
+"""Parts of the report, by the names of its fields."""
+
 
 @dataclass(frozen=True)
 class PilotRows:
@@ -41,15 +43,6 @@ class PilotRows:
     labels: np.ndarray  # (m,)
     scores: np.ndarray  # (m,)
     sample: Sample  # the rows that the page draws
-
-
-class Parts(TypedDict, total=False):
-    """Parts of the report that only some algorithms have, by name."""
-
-    picture: DomainPart | None
-    tree: TreePart
-    levels: LevelsPart
-    choice: ChoicePart
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ class Automatic(AlgorithmJob):
             found = alone.parts(run, pilot) if alone else Parts()
             numbers = engine.numbers(answer.levels)
             levels = levels_part(answer.levels, numbers, has_chance=decision is None)
-            return Parts(**found | {"levels": levels}, choice=choice)
+            return found | Parts(levels=levels, choice=choice)
 
         return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)
 

@@ -12,7 +12,7 @@ index into the arrays of both; parents come first. The page shows the paper's nu
 clusters of the leaves, and -1 for all other nodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ def tree_part(
         weights = tree.V[node]
         threshold = tree.thresholds[node] + float(weights.astype(np.float64) @ engine.centre)
         text = _combination(weights, _heaviest(weights)[:3], columns)
-        limit = f"{threshold:.3g}".replace("-", "−")
+        limit = _exact(threshold, 3)
         for child, sign in zip(map(int, cut.children[node]), ("<", "≥"), strict=True):
             parents[child] = int(tree.numbers[node])
             conditions[child] = [*conditions[node], f"{text} {sign} {limit}"]
@@ -237,17 +237,20 @@ def _density(x: np.ndarray) -> Density:
     return Density(x=rounded(at), y=rounded(heights))
 
 
+def _terms(factors: np.ndarray, names: Iterable[str], digits: int) -> list[str]:
+    """Return the terms of a sum: "− 0.42 f7"."""
+    pairs = zip(factors, names, strict=True)
+    return [
+        f"{'−' if f < 0.0 else '+'} {_exact(abs(float(f)), digits)} {name}" for f, name in pairs
+    ]
+
+
 def _combination(weights: np.ndarray, heavy: np.ndarray, columns: Sequence[str]) -> str:
     """Return the heaviest terms of a linear combination: "0.81 f3 − 0.42 f7 + …"."""
-    terms: list[str] = []
-    for k in heavy:
-        sign = "−" if weights[k] < 0.0 else "+"
-        lead = sign if terms or sign == "−" else ""
-        gap = " " if terms else ""
-        terms.append(f"{lead}{gap}{abs(float(weights[k])):.2g} {columns[k]}")
-    if np.count_nonzero(weights) > len(heavy):
-        terms.append("+ …")
-    return " ".join(terms)
+    terms = _terms(weights[heavy], (columns[k] for k in heavy), 2)
+    terms += ["+ …"] if np.count_nonzero(weights) > len(heavy) else []
+    text = " ".join(terms).removeprefix("+ ")
+    return text.replace("− ", "−", 1) if text.startswith("−") else text
 
 
 def _in_units(
@@ -270,10 +273,8 @@ def _in_units(
     first = factors[heavy[0]]
     if first < 0.0:
         sign = {"<": ">", "≥": "≤"}[sign]
-    terms = [columns[heavy[0]]]
-    for k in heavy[1:]:
-        factor = factors[k] / first
-        terms.append(f"{'−' if factor < 0.0 else '+'} {_exact(abs(factor))} {columns[k]}")
+    rest = heavy[1:]
+    terms = [columns[heavy[0]], *_terms(factors[rest] / first, (columns[k] for k in rest), 5)]
     left_out = np.count_nonzero(w) - len(heavy)
     if left_out:
         terms.append(f"+ … ({left_out} more)")
@@ -281,6 +282,6 @@ def _in_units(
     return f"{' '.join(terms)} {sign} {_exact(limit / first)}{length}"
 
 
-def _exact(value: float) -> str:
-    """Return a number with five digits, without an exponent if that is short."""
-    return f"{value:.5g}".replace("-", "−")
+def _exact(value: float, digits: int = 5) -> str:
+    """Return a number with so many digits, without an exponent if that is short."""
+    return f"{value:.{digits}g}".replace("-", "−")

@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from distsvc.errors import things
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
 from distsvc.models.automatic.previous import PreviousAnswer
@@ -357,16 +358,8 @@ def _chance(found: LevelSets) -> list[str]:
             f"{100 * answer.agreement:.0f} of 100 cases."
         )
     if rival is not None and rival.share >= NEARLY:
-        plural = "" if rival.n_clusters == 1 else "s"
-        text.append(_compared(f"{rival.n_clusters:,} cluster{plural}", rival.share))
+        words = f"{100 * rival.share:.0f} % as high as this one."
+        if rival.share > 1.0:
+            words = f"{100 * (rival.share - 1.0):.0f} % higher; last night's clusters were kept."
+        text.append(f"Another answer, of {things(rival.n_clusters, 'cluster')}, scored {words}")
     return text
-
-
-def _compared(other: str, share: float) -> str:
-    """Return a sentence on the best other answer, whose score is `share` of this one's."""
-    if share > 1.0:
-        return (
-            f"Another answer, of {other}, scored {100 * (share - 1.0):.0f} % higher; last night's "
-            "clusters were kept."
-        )
-    return f"Another answer, of {other}, scored {100 * share:.0f} % as high as this one."

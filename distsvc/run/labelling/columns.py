@@ -4,7 +4,7 @@ The reasons of a row are the columns that lower its score most.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,13 @@ from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rules.membership import SHARE_BYTES, Membership
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.parts import (
-    ColumnsPart,
     FarRow,
     LeadingColumn,
     MembershipPart,
-    ProfilesPart,
     Reason,
     ReasonsPart,
 )
-from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns, PilotRows
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns, Parts, PilotRows
 from distsvc.run.labelling.counts import ClusterContents, Tally, levels_of_features, shares_in
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, clip_rows
@@ -33,15 +31,6 @@ from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, meanings, outp
 from distsvc.storage.rows.blocks import Block, Table, id_texts
 from distsvc.storage.rows.features import Feature, groups_of, names_of, units_of
 from distsvc.storage.tables.opening import id_type
-
-
-class ExplainedParts(TypedDict, total=False):
-    """Parts of the report that explain the clusters and outliers."""
-
-    profiles: ProfilesPart | None
-    columns: ColumnsPart
-    reasons: ReasonsPart
-    membership: MembershipPart
 
 
 class OptionalColumns(Tally):
@@ -64,9 +53,7 @@ class OptionalColumns(Tally):
     def begin(self) -> None:
         """Set the empty counts, and attributes that all blocks need."""
 
-    def parts(
-        self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
-    ) -> ExplainedParts:
+    def parts(self, rows: PilotRows, preparation: Preparation, contents: ClusterContents) -> Parts:
         return {}
 
 
@@ -104,9 +91,7 @@ class Shares(OptionalColumns):
             columns |= {"next_share": _lists(found.other_shares)}
         return columns
 
-    def parts(
-        self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
-    ) -> ExplainedParts:
+    def parts(self, rows: PilotRows, preparation: Preparation, contents: ClusterContents) -> Parts:
         rule = self.labeller.rule
         if not self.output.shares or rule.n_clusters < 2:
             return {}
@@ -184,9 +169,7 @@ class Reasons(OptionalColumns):
         super().append(values)
         self.keep(np.lexsort((self.far_rows, self.far_scores))[: self.n_farthest])
 
-    def parts(
-        self, rows: PilotRows, preparation: Preparation, contents: ClusterContents
-    ) -> ExplainedParts:
+    def parts(self, rows: PilotRows, preparation: Preparation, contents: ClusterContents) -> Parts:
         counts, counted, self.level_rows = self.leading, None, contents.rows
         if not self.counts_all:
             places = np.flatnonzero(rows.scores < self.typical.least)[: self.n_sampled]

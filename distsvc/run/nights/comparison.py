@@ -1,11 +1,10 @@
 """The comparison of a run with earlier ones: clusters, drift, checks, moves."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -173,47 +172,42 @@ def _lineage(
     """Return the part on the previous run's clusters, or None if the job names no previous run."""
     if not job.continuity.previous:
         return None
-    wanted, labeller = job.continuity.previous[0], labelled.labeller
-    part = partial(LineagePart, next_id=labeller.next_id)
-    ids = labeller.ids.tolist()
-    rows_now = dict(zip(ids, labelled.counts.sizes.sum(axis=1).tolist(), strict=True))
-    if previous is None:
-        new = [{"id": i, "event": "appeared", "jaccard": 0.0, "others": []} for i in ids]
-        part = partial(part, path=None, run_id=None, mode="refit", not_published=wanted)
-        return part(rows=0, moved=None, clusters=_stories(new, {}, rows_now))
-    lacking = wanted if previous.nights else None
-    part = partial(part, path=previous.path, run_id=previous.run_id, not_published=lacking)
-    then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1).tolist()
-    if not run.has(LINEAGE):
-        same = [{"id": i, "event": "survived", "jaccard": 1.0, "others": []} for i in ids]
-        rows_before = dict(zip(ids, then, strict=True))
-        stories = _stories(same, rows_before, rows_now)
-        n_rows = labelled.counts.n_rows
-        return part(mode="assign", rows=n_rows, moved=None, clusters=stories)
-    found = run.read(LINEAGE)
-    facts, overlap = found.facts, found.arrays["overlap"]
-    rows_before = dict(zip(facts["before"], then, strict=True))
-    stories = _stories(facts["clusters"], rows_before, rows_now)
-    # Clusters without rows in both tables exist only in models.
-    stories = [one for one in stories if one.rows_before or one.rows_after]
-    i, j = np.nonzero(overlap)
-    pairs = np.asarray(facts["before"], np.int64)[i], labeller.ids[j]
-    moves = Moves(before=pairs[0].tolist(), after=pairs[1].tolist(), rows=overlap[i, j].tolist())
-    more = {"rows": facts["rows"], "moved": facts["moved"], "because": refit_because(run)}
-    return part(**more, mode="refit", clusters=stories, moves=moves)
-
-
-def _stories(
-    events: Iterable[Mapping[str, Any]], before: Mapping[int, int], now: Mapping[int, int]
-) -> list[StoryPart]:
-    """Return the change of each cluster, from events and rows `before` and `now` by id."""
-    return [
+    labeller, ids = labelled.labeller, labelled.labeller.ids.tolist()
+    facts: Facts = {"path": None, "run_id": None, "mode": "refit", "rows": 0, "moved": None}
+    facts |= {"not_published": job.continuity.previous[0]}
+    before, now = dict[int, int](), _by_id(ids, labelled.counts.sizes)
+    events: list[Facts] = [
+        {"id": i, "event": "appeared", "jaccard": 0.0, "others": []} for i in ids
+    ]
+    if previous is not None:
+        facts |= {"path": previous.path, "run_id": previous.run_id}
+        facts |= {} if previous.nights else {"not_published": None}
+        then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"]
+        if not run.has(LINEAGE):
+            before, facts["mode"], facts["rows"] = _by_id(ids, then), "assign", sum(now.values())
+            events = [one | {"event": "survived", "jaccard": 1.0} for one in events]
+        else:
+            found, overlap = run.read(LINEAGE).facts, run.read(LINEAGE).arrays["overlap"]
+            before = _by_id(found["before"], then)
+            # Clusters without rows in both tables exist only in models.
+            events = [e for e in found["clusters"] if before.get(e["id"]) or now.get(e["id"])]
+            facts |= {"rows": found["rows"], "moved": found["moved"], "because": refit_because(run)}
+            i, j = np.nonzero(overlap)
+            pairs = np.asarray(found["before"], np.int64)[i].tolist(), labeller.ids[j].tolist()
+            facts["moves"] = Moves(before=pairs[0], after=pairs[1], rows=overlap[i, j].tolist())
+    stories = [
         StoryPart(
             id=one["id"], event=one["event"], jaccard=one["jaccard"], others=list(one["others"]),
             rows_before=before.get(one["id"], 0), rows_after=now.get(one["id"], 0),
         )
         for one in events
     ]  # fmt: skip
+    return LineagePart(**facts, next_id=labeller.next_id, clusters=stories)
+
+
+def _by_id(ids: Sequence[int], sizes: np.ndarray) -> dict[int, int]:
+    """Return the rows of each cluster, from `sizes` (k, 2)."""
+    return dict(zip(ids, sizes.sum(axis=1).tolist(), strict=True))
 
 
 def refit_because(run: RunDirectory) -> list[str]:

@@ -264,16 +264,12 @@ class SeparatingColumn:
     @property
     def clause(self) -> str:
         """A clause on the pairs: "clusters 0 and 1 differ only in premium"."""
-        if self.among_numbers:
-            count = f"{len(self.pairs):,} pairs of clusters differ"
-            if len(self.pairs) == 1:
-                count = "clusters {} and {} differ".format(*self.pairs[0])
-            return f"{count} in no number but {self.column}"
-        if self.separates_all:
-            return f"{ALL_DIFFER_ONLY_IN} {self.column}"
+        count = f"{len(self.pairs):,} pairs of clusters differ"
         if len(self.pairs) == 1:
-            return "clusters {} and {} differ only in {}".format(*self.pairs[0], self.column)
-        return f"{len(self.pairs):,} pairs of clusters differ only in {self.column}"
+            count = "clusters {} and {} differ".format(*self.pairs[0])
+        if self.among_numbers:
+            return f"{count} in no number but {self.column}"
+        return f"{ALL_DIFFER_ONLY_IN if self.separates_all else f'{count} only in'} {self.column}"
 
     @property
     def note(self) -> str:

@@ -20,8 +20,7 @@ from distsvc.report.content.parts import (
     TypicalRow,
 )
 from distsvc.report.content.report import Sample
-from distsvc.run.algorithms.algorithm import PilotRows, rounded
-from distsvc.run.labelling.columns import ExplainedParts
+from distsvc.run.algorithms.algorithm import Parts, PilotRows, rounded
 from distsvc.run.labelling.counts import shares_in
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
@@ -32,12 +31,10 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Feature, Vector, placed, units_of
 
 
-def explanation_parts(
-    run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled
-) -> ExplainedParts:
+def explanation_parts(run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled) -> Parts:
     """Return the parts of the report that explain the clusters and outliers."""
     preparation = Preparation.read(run)
-    parts: ExplainedParts = {
+    parts: Parts = {
         "profiles": profiles_part(rows, run.plan.table, labelled),
         "columns": columns_part(run.plan, preparation, job, labelled, rows),
     }

@@ -33,8 +33,8 @@ from distsvc.report.content.report import (
     ScoreHistogram,
 )
 from distsvc.report.sections.names import cluster_names, column_names, renamed
-from distsvc.run.algorithms.algorithm import Learned, PilotRows
-from distsvc.run.labelling.columns import ROW_NAME, ExplainedParts, parts_place
+from distsvc.run.algorithms.algorithm import Learned, Parts, PilotRows
+from distsvc.run.labelling.columns import ROW_NAME, parts_place
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import OWN, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
@@ -297,7 +297,7 @@ def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
     return {}
 
 
-def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
+def _doubts_of_missing(parts: Parts, ids: np.ndarray) -> list[str]:
     """Return clauses on clusters that mostly lack a column, unless a level explains the gaps."""
     found = parts["columns"]
     sizes, doubts = np.array(found.size), []
@@ -401,7 +401,7 @@ def _sql(folders: Sequence[str], label: int, id: str | None, layout: str, job: J
     labels = f"read_parquet({names if len(folders) == 1 else f'[{names}]'})"
     where = f"WHERE l.label = {label} -- or: l.outlier\nORDER BY l.score"
     path = job.input.model_dump(mode="json")["path"]
-    if is_in_memory(job.input.paths[0]):
+    if is_in_memory(job.input.path[0]):
         id = None
     if id is None or layout not in READERS or not isinstance(path, str) or "***" in path:
         return f"SELECT l.* FROM {labels} l\n{where}"

@@ -302,8 +302,8 @@ def duration(seconds: float) -> str:
 def needs_verbose(event: str, fields: Fields) -> bool:
     """Return True if an event is shown with --verbose only, such as the end of a brief phase."""
     brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < 1.0
-    passed = event == "check" and fields.get("state") == "passed"
-    return brief or passed or event in ("warning", "went on", "outer step")
+    check = event == "check" and fields.get("state") != "warned"
+    return brief or check or event in ("warning", "went on", "outer step")
 
 
 def sentence(event: str, fields: Fields) -> str:

@@ -1,6 +1,6 @@
 """Numbers in a table's columns that may stand for missing values, such as -9999."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -30,26 +30,32 @@ def sentinels_of(X: np.ndarray, features: Sequence[Feature]) -> Iterator[tuple[i
                 yield k, one
 
 
-def sentinel_words(found: Iterable[tuple[int, Sentinel]], features: Sequence[Feature]) -> str:
-    """Return sentinels, as `sentinels_of` yields them, in words."""
-    names = names_of(features)
+def sentinel_notes(
+    X: np.ndarray,
+    features: Sequence[Feature],
+    known: Sequence[float] | None = None,
+    missing: str = "",
+) -> list[str]:
+    """Return at most one note on possible sentinels in stored rows X (m, d).
+
+    `known` sentinels and the policy for `missing` values are the job's. Without them, the rows are
+    labelled by a saved model, and the first of them are examined.
+    """
+    found = list(sentinels_of(X if known is not None else X[:MAX_EXAMINED_ROWS], features))
+    if not found:
+        return []
+    names, advice = names_of(features), "give null in their place"
     named = [
         f"{number_words(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all others "
         f"lie from {one.low:,.6g} to {one.high:,.6g})"
         for k, one in found
     ]
-    return truncated(named)
-
-
-def sentinel_warnings(X: np.ndarray, features: Sequence[Feature]) -> list[str]:
-    """Return at most one warning about possible sentinels in rows X (m, d) that are labelled."""
-    found = list(sentinels_of(X, features))
-    if not found:
-        return []
-    return [
-        f"numbers that may stand for missing values: {sentinel_words(found, features)}; if they "
-        "do, give null in their place"
-    ]
+    if known is not None:
+        values = sorted({one.value for _, one in found}.union(known))
+        more = " and missing = 'median' (or 'drop')" if missing == "error" else ""
+        listed = ", ".join(map(number_words, values))
+        advice = f"give missing_values = [{listed}]{more} in [preprocess]"
+    return [f"numbers that may stand for missing values: {truncated(named)}; if they do, {advice}"]
 
 
 def number_words(value: float) -> str:

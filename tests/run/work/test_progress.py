@@ -381,7 +381,8 @@ def test_events_that_need_verbose():
     assert needs_verbose("phase finished", {"seconds": 0.2})
     assert not needs_verbose("phase finished", {"seconds": 1.2})
     assert needs_verbose("check", {"state": "passed"})
-    assert not needs_verbose("check", {"state": "failed"})
+    assert needs_verbose("check", {"state": "failed"})  # the error has it
+    assert not needs_verbose("check", {"state": "warned"})
     assert needs_verbose("warning", {})  # the command prints it
     assert not needs_verbose("task failed", {})
     assert phase_title("unknown") == "unknown"
