@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -77,10 +76,8 @@ class Announcer:
         """Announce the end of the run."""
         outcome = RunOutcome.of(error, self._report, time.monotonic() - self._began)
         if self._file is not None:
-            outcome = replace(outcome, **self._state())
             try:
-                name = self._job.job.name if self._job else None
-                write_metrics(self._file, name, self._stem, outcome)
+                write_metrics(self._file, self._job, self._stem, outcome)
             except Exception as failure:
                 warn(f"--metrics-file: {exit_code_and_message(failure)[1]}")
         was_there = self._report is not None and self._report.was_there
@@ -93,17 +90,6 @@ class Announcer:
             wrong = events.end(outcome)
             if wrong:
                 warn(f"OpenLineage: {wrong}")
-
-    def _state(self) -> dict[str, Any]:
-        """Return the run date, and the number of candidates at the output if it is known."""
-        if self._job is None:
-            return {}
-        from distsvc.storage.publishing.publication import Output
-
-        found: dict[str, Any] = {"run_date": self._job.job.run_date}
-        with suppress(DistsvcError, OSError):
-            found["candidates"] = len(Output(self._job.output.path).candidates())
-        return found
 
 
 def warn(text: str) -> None:
@@ -226,7 +212,7 @@ def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
             yield family
 
 
-def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
+def write_metrics(path: Path, job: Job | None, stem: str, outcome: RunOutcome) -> None:
     """Write the outcome of a run to a file in Prometheus' text format, in an existing folder."""
     # If `job` is None, as for an unreadable job file, the only job in the previous file is used.
     from prometheus_client import generate_latest
@@ -236,17 +222,17 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
     if path.exists() and not path.is_file():
         raise JobFileError(f"{path} is not a file")
     previous = _last_times(path)
-    if job is None:
-        job = next(iter(previous)) if len(previous) == 1 else stem
-    job = job.encode(errors="replace").decode()
-    values = previous.get(job, {}) | _values(outcome)
+    known = next(iter(previous)) if len(previous) == 1 else stem
+    name = (job.job.name if job else known).encode(errors="replace").decode()
+    values = previous.get(name, {}) | _values(outcome, job)
     # `Gauge`s of a registry might share their values with other processes.
-    text = generate_latest(SimpleNamespace(collect=lambda: families(job, values)))
+    text = generate_latest(SimpleNamespace(collect=lambda: families(name, values)))
     write_whole(path, lambda stream: stream.write(text))
 
 
-def _values(outcome: RunOutcome) -> Values:
+def _values(outcome: RunOutcome, job: Job | None) -> Values:
     from distsvc import __version__
+    from distsvc.storage.publishing.publication import Output
 
     skipped = outcome.exit_code == SkippedError.exit_code
     found: dict[str, Any] = {
@@ -254,13 +240,14 @@ def _values(outcome: RunOutcome) -> Values:
         LAST_CHECK: outcome.ended if outcome.published or skipped else None,
         "last_run_timestamp_seconds": outcome.ended,
         "duration_seconds": outcome.seconds,
-        "candidates": outcome.candidates,
         "exit_code": outcome.exit_code,
         "build_info": {(__version__,): 1.0},
     }
-    if outcome.run_date is not None:
-        day = datetime.datetime.fromisoformat(outcome.run_date).replace(tzinfo=datetime.UTC)
+    if job is not None and job.job.run_date is not None:
+        day = datetime.datetime.fromisoformat(job.job.run_date).replace(tzinfo=datetime.UTC)
         found["run_date_timestamp_seconds"] = day.timestamp()
+    with suppress(DistsvcError, OSError):
+        found["candidates"] = len(Output(job.output.path).candidates()) if job else None
     if (report := outcome.report) is not None:
         stories = report.lineage.clusters if report.lineage else None
         worst = report.drift.columns[:1] if report.drift else []

@@ -26,8 +26,6 @@ class RunOutcome:
     published: bool  # whether this run or an earlier one published the result
     ended: float  # Unix time
     seconds: float
-    run_date: str | None = None  # ``YYYY-MM-DD``
-    candidates: int | None = None  # number of results held back at the output, if known
     page: str = ""  # the page of a held result
     reason: Reason | None = None
 

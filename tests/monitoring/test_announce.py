@@ -289,9 +289,10 @@ def test_every_metric_of_a_report(published, tmp_path):
     outliers = report.outliers.model_copy(update={"defined": True, "share": 0.125})
     report = report.model_copy(update={"drift": drift, "lineage": lineage, "outliers": outliers})
     report = report.model_copy(update={"checks": checks, "model": model})
-    outcome = RunOutcome(0, "", report, True, 1.7e9, 12.5, "2026-11-21", 3)
+    outcome = RunOutcome(0, "", report, True, 1.7e9, 12.5)
     name = 'a "quoted"\\ name\nof two lines'
-    announce.write_metrics(tmp_path / "m.prom", name, "stem", outcome)
+    job = Stand(job=Stand(name=name, run_date="2026-11-21"), output=Stand(path=f"{tmp_path}/out"))
+    announce.write_metrics(tmp_path / "m.prom", job, "stem", outcome)
     values = parsed(tmp_path / "m.prom", name)
     assert set(values) == set(announce.METRICS)
     assert values["drift_max"] == 0.5
@@ -300,7 +301,7 @@ def test_every_metric_of_a_report(published, tmp_path):
     assert (values["duration_seconds"], values[SUCCESS]) == (12.5, 1.7e9)
     assert values["run_date_timestamp_seconds"] == 1_795_219_200  # 2026-11-21T00:00Z
     assert (values["clusters_appeared"], values["clusters_disappeared"]) == (2, 1)
-    assert (values["agreement"], values["candidates"], values["warned_checks"]) == (0.5, 3, 1)
+    assert (values["agreement"], values["candidates"], values["warned_checks"]) == (0.5, 0, 1)
     assert values["check_found"] == {"min_rows": 90, "clusters": 2}
     assert values["check_least"] == {"min_rows": 91, "clusters": 1}
     assert values["check_most"] == {"clusters": 3}
