@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.report.content.report import Report
+from distsvc.run.reporting.files import page_of
 from distsvc.storage.places.arrays import json_bytes, read_json
 from distsvc.storage.publishing.lineages import passing_runs, successors
 from distsvc.storage.publishing.manifest import (
@@ -100,9 +101,7 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     warnings = [warning] if failed and warning not in report.warnings else []
     changes = {"held": False, "publish_command": None, "warnings": [*warnings, *report.warnings]}
     report = report.model_copy(update=changes)
-    from distsvc.report.page import render_page  # matplotlib takes time to import
-
-    return {PAGE: render_page(report), REPORT: json_bytes(report.model_dump()).decode()}
+    return {PAGE: page_of(report), REPORT: json_bytes(report.model_dump()).decode()}
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:

@@ -5,7 +5,7 @@ import hashlib
 
 from distsvc.metrics import INDICES
 from distsvc.report.content.limits import PAGE_LIMITS
-from distsvc.report.content.report import Report
+from distsvc.report.content.report import Report, phase_title
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing, levels, nights, tree
 from distsvc.report.formats import TEMPLATES, template
@@ -30,7 +30,7 @@ def render_page(report: Report) -> str:
     """Return the page of one run as HTML; the report's text is untrusted and is escaped."""
     # The page's policy allows only its own script, by digest.
     colours = drawing.cluster_colours(report.clusters)
-    page = template("page.html", themed=drawing.themed)
+    page = template("page.html", themed=drawing.themed, phase_title=phase_title)
     values = {
         "report": report,
         "names": naming.cluster_names(report),

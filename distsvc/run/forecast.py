@@ -178,7 +178,7 @@ def _add_trial(
     learned, labelled = cluster_table(here, part, tried)
     fill_output(here, labelled.counts)
     comparison = compare_and_check(run, part, None, labelled, {})
-    write_report(run, part, learned, labelled, comparison, "", progress)
+    write_report(run, part, learned, comparison, "", progress)
     done, tried_tasks, tasks = tried.work(n_tried), kept_results(run), 0
     growth = {name: work / done[name] for name, work in tried.work(n_rows).items() if done[name]}
     growth |= dict.fromkeys((*readings, FILL), n_rows / n_tried)

@@ -70,16 +70,8 @@ def run_job(
             # The words of a failed check are in the error.
             apart = {"name", "side", "warn", *(() if check.state == "warned" else ("words",))}
             progress.event("check", check=check.name, **check.model_dump(exclude=apart))
-        report = write_report(
-            run,
-            job,
-            learned,
-            labelled,
-            comparison,
-            command=command,
-            progress=progress,
-            forecast=memory_part(memory),
-        )
+        forecast = memory_part(memory)
+        report = write_report(run, job, learned, comparison, command, progress, forecast)
         with progress.phase("publish"):
             publish(context, labelled, report)
     return report.with_phases(progress.phases)

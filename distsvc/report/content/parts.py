@@ -19,7 +19,6 @@ from pydantic import (
     model_serializer,
 )
 
-from distsvc.errors import times_in_words
 from distsvc.errors.forms import Form
 
 
@@ -187,11 +186,6 @@ class ColumnDrift(ReportPart):
     missing_after: Number
     factor: OmitDefault[Known] = None  # ratio to the previous values if the unit changed
     change: OmitDefault[str] = ""  # the values whose share changed most
-
-    @property
-    def times(self) -> str:
-        """The factor in words, such as ``about 100 times`` or ``about 1/1,000 of``."""
-        return times_in_words(self.factor or 1.0)
 
 
 class ReferencePart(ReportPart):

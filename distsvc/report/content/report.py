@@ -168,11 +168,6 @@ class PhaseCost(ReportPart):
     driver_peak_mb: Cost | None
     worker_peak_mb: Cost | None
 
-    @property
-    def title(self) -> str:
-        """The name of the phase in words."""
-        return phase_title(self.name)
-
 
 class TermPart(ReportPart):
     """A term of a forecast of memory, in MB."""

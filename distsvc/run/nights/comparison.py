@@ -1,7 +1,7 @@
 """The comparison of a run with earlier ones: clusters, drift, checks, moves."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -55,14 +55,11 @@ DECISION = "decision"
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Parts of the report on the comparison, the outcome of checks, and warnings."""
+class Comparison(RunMetrics):
+    """Measured values of a run, the outcome of its checks, and warnings."""
 
-    lineage: LineagePart | None
-    drift: DriftPart | None
-    reference: ReferencePart | None
-    checks: list[CheckPart]
-    notes: list[str]
+    checks: Sequence[CheckPart] = ()
+    notes: Sequence[str] = ()
 
 
 def compare_and_check(
@@ -91,8 +88,8 @@ def compare_and_check(
         before = [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
         new = _unknown_columns(run, job)
     agreement = facts.get("agreement")
-    metrics = RunMetrics(labelled, lineage, drift, agreement, dropped, before, reference, new)
-    checks = run_checks(job.checks, metrics, guarded=bool(job.continuity.previous))
+    found = Comparison(labelled, lineage, drift, agreement, dropped, before, reference, new)
+    checks = run_checks(job.checks, found, guarded=bool(job.continuity.previous))
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
     if previous is not None and _has_equal_values(run, labelled):
@@ -110,7 +107,7 @@ def compare_and_check(
     if previous is not None and job.model.mode != "refit":
         parameters.append(previous.model.parameters)
     notes += outlier_notes(labelled.outlier_share, parameters)
-    return Comparison(lineage, drift, reference, checks, notes)
+    return replace(found, checks=checks, notes=notes)
 
 
 def outlier_notes(

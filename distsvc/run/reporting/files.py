@@ -37,7 +37,6 @@ from distsvc.run.algorithms.algorithm import Learned, Parts, PilotRows
 from distsvc.run.labelling.columns import ROW_NAME, parts_place
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import OWN, PREVIOUS
-from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import FILES, write_model
 from distsvc.run.nights.comparison import Comparison
@@ -60,7 +59,6 @@ def write_report(
     run: RunDirectory,
     job: Job,
     learned: Learned,
-    labelled: Labelled,
     comparison: Comparison,
     command: str,
     progress: Progress,
@@ -70,12 +68,12 @@ def write_report(
     place = run.place("report")
     with progress.phase("report"):
         if learned.folder is None:
-            write_model(run, job, learned, labelled)
+            write_model(run, job, learned, comparison.labelled)
         else:
             for name in FILES:
                 with run.place("model").created(name) as path:
                     write_content(path, (learned.folder / name).read_bytes())
-        report = make_report(run, job, learned, labelled, comparison, command)
+        report = make_report(run, job, learned, comparison, command)
         report = report.model_copy(update={"forecast": forecast})
         for warning in report.warnings:
             progress.event("warning", because=warning)
@@ -160,16 +158,11 @@ MOSTLY_MISSING = 0.8
 
 
 def make_report(
-    run: RunDirectory,
-    job: Job,
-    learned: Learned,
-    labelled: Labelled,
-    comparison: Comparison,
-    command: str,
+    run: RunDirectory, job: Job, learned: Learned, comparison: Comparison, command: str
 ) -> Report:
     """Return the report without its phases; its labels are cluster ids."""
-    counts, labeller = labelled.counts, labelled.labeller
-    rule = labeller.rule
+    labelled = comparison.labelled
+    counts, labeller, rule = labelled.counts, labelled.labeller, labelled.labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)
     clustered = rule.words.has_clusters
     table, preparation = run.plan.table, Preparation.read(run)
@@ -237,7 +230,7 @@ def make_report(
         **learned.parts(run, rows),
     )
     named = relabel(report, labeller.ids.tolist())
-    checks, largest = comparison.checks, named.clusters[0].label
+    checks, largest = list(comparison.checks), named.clusters[0].label
     held = any(check.state == "failed" for check in checks)
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
     more: dict[str, object] = {

@@ -7,11 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from distsvc.cli.main import main
-from distsvc.errors import CheckFailedError
+from distsvc.errors import CheckFailedError, times_in_words
 from distsvc.models.nights.drift import ColumnCounts, decile_edges
 from distsvc.published.republish import publish_held, withdraw
 from distsvc.published.status import status, status_lines
-from distsvc.report.content.parts import ColumnDrift
 from distsvc.run.nights.comparison import _changes
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
@@ -61,8 +60,7 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(shop):
     (59.6, "about 60 times"), (1 / 24.2, "about 1/24 of"),
 ])  # fmt: skip
 def test_a_factor_in_words(factor, words):
-    given = {"column": "x", "index": 9.0, "missing_before": 0.0, "missing_after": 0.0}
-    assert ColumnDrift(**given, factor=factor).times == words
+    assert times_in_words(factor) == words
 
 
 def test_the_largest_change_of_a_column_in_words():

@@ -38,7 +38,7 @@ def whole(job, folder):
     labelled = run.label()
     night = compare_and_check(run.run, job, None, labelled, {})
     learned = run.algorithm.learned()
-    report = make_report(run.run, job, learned, labelled, night, "").model_dump()
+    report = make_report(run.run, job, learned, night, "").model_dump()
     worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]
     return worked_out, report | {"finished": None}
 
