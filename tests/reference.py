@@ -303,14 +303,6 @@ def violating_pairs(G, alpha, rows, limit):
     return [row for pair in pairs for row in pair]
 
 
-def dealt(rows):
-    """Pairs of rows, the s-th of the first half before the s-th of the second; the rest last."""
-    pairs = list(zip(rows[::2], rows[1::2], strict=True))
-    half = len(pairs) // 2
-    turns = [pair for s in range(half) for pair in (pairs[s], pairs[half + s])]
-    return [row for pair in turns + pairs[2 * half :] for row in pair]
-
-
 def one_class_optimum(X, scale, p, total):
     """The least objective, by a general solver: fewer than 50 rows or so."""
     n = len(X)

@@ -1,15 +1,16 @@
 """Coordinate descent for the duals of linear one-class problems (Chou, Lin and Lin 2020).
 
 The problem is min 1/2 scale a'XX'a + p'a over 0 <= a <= 1 with a constant sum of a. The code calls
-a alpha, (n,) float64. Rows X (n, d) are dense or CSR, float64; p (n,) is float64.
+a alpha, (n,) float64. p (n,) is float64.
 
 The vector u = X'a, (d,) float64, is stored. A component of the gradient, G_i = scale u.x_i + p_i,
 then costs one dot product (eq. (2.3)). A step moves a pair of rows: a_i grows and a_j falls by the
 same amount. The pair violates optimality by G_j - G_i if a_i < 1 and a_j > 0. The curvature of the
 objective along the step is scale |x_i - x_j|^2.
 
-CSR rows are in arrays data float64, indices uint32 and indptr uint64. Unsigned numbers need no test
-for negative indices, which would take half of the time of a product.
+Rows (n, d) are in the arrays of CSR form: data float64, indices uint32 and indptr uint64. Unsigned
+numbers need no test for negative indices, which would take half of the time of a product. If
+`indices` is empty, rows are dense, and data has n d values.
 
 `tally` (3,) float64 accumulates the change of the objective, the moved pairs, and the cost. As in
 the paper, the unit of cost is one pass over a row: 1 for a component of the gradient, 1 for the
@@ -101,19 +102,15 @@ def _sparse_add(data, indices, indptr, i, u, step):
 
 
 @kernel
-def gradient_dense(X, u, p, scale, rows, G):
-    """Write G_i = scale u.x_i + p_i for the `rows` (m,) int64 of X (n, d) into G (n,) float64."""
+def gradient(data, indices, indptr, u, p, scale, rows, G):
+    """Write G_i = scale u.x_i + p_i for the `rows` (m,) int64 into G (n,) float64."""
+    d = u.shape[0]
     for m in range(rows.shape[0]):
         i = rows[m]
-        G[i] = scale * dot(X[i], u) + p[i]
-
-
-@kernel
-def gradient_sparse(data, indices, indptr, u, p, scale, rows, G):
-    """As `gradient_dense`, for rows in CSR form."""
-    for m in range(rows.shape[0]):
-        i = rows[m]
-        G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]
+        if indices.size == 0:
+            G[i] = scale * dot(data[i * d : (i + 1) * d], u) + p[i]
+        else:
+            G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]
 
 
 @kernel
@@ -124,94 +121,70 @@ def closeness(X, centre, out):
 
 
 @kernel
-def weighted_sum_dense(X, weights, u):
-    """Add sum_i weights_i x_i to u (d,); X (n, d)."""
-    for i in range(X.shape[0]):
-        x = X[i]
-        w = weights[i]
-        if w != 0.0:
-            for k in range(u.shape[0]):
-                u[k] += w * x[k]
-
-
-@kernel
-def weighted_sum_sparse(data, indices, indptr, weights, u):
-    """As `weighted_sum_dense`, for rows in CSR form."""
+def weighted_sum(data, indices, indptr, weights, u):
+    """Add sum_i weights_i x_i to u (d,)."""
     for i in range(weights.shape[0]):
-        if weights[i] != 0.0:
-            _sparse_add(data, indices, indptr, i, u, weights[i])
+        w = weights[i]
+        if w != 0.0 and indices.size == 0:
+            x = data[indptr[i] : indptr[i + 1]]
+            for k in range(x.shape[0]):
+                u[k] += w * x[k]
+        elif w != 0.0:
+            _sparse_add(data, indices, indptr, i, u, w)
 
 
 @kernel
-def squares_dense(X, squares):
-    """Write |x_i|^2 into squares (n,); X (n, d)."""
-    for i in range(X.shape[0]):
-        squares[i] = dot(X[i], X[i])
-
-
-@kernel
-def squares_sparse(data, indptr, squares):
-    """As `squares_dense`, for rows in CSR form."""
-    for i in range(squares.shape[0]):
+def squares(data, indptr, out):
+    """Write |x_i|^2 of every row into out (n,)."""
+    for i in range(out.shape[0]):
         row = data[indptr[i] : indptr[i + 1]]
-        squares[i] = dot(row, row)
+        out[i] = dot(row, row)
 
 
 @kernel
-def descend_dense(X, u, p, scale, order, size, inner, alpha, G, tally):
+def descend(
+    data, indices, indptr, squares, u, p, scale, order, size, inner, alpha, G, spread, tally
+):
     """Move the most violating pair of each group of rows, at most `inner` times.
 
     A group is `size` consecutive rows of `order` (m,) int64. Groups of 2 are Algorithm 2, or the
     inner steps of Algorithm 5. Larger groups are Algorithm 4 with r = `inner`. u and alpha are
     changed in place. The computed components of the gradient are written to G (n,) float64.
+
+    The inner product of sparse rows with squared lengths `squares` (n,) is computed by writing one
+    row into `spread` (d,), which is faster than merging sorted indices. `spread` is zero before and
+    after the call.
     """
+    dense, d = indices.size == 0, u.shape[0]
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
         for _step in range(inner):
             if _is_stuck(members, alpha):
                 break
             for i in members:
-                G[i] = scale * dot(X[i], u) + p[i]
+                if dense:
+                    G[i] = scale * dot(data[i * d : (i + 1) * d], u) + p[i]
+                else:
+                    G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]
             tally[COST] += members.shape[0]
             up, down = _most_violating(members, G, alpha)
             violation = G[down] - G[up]
             if up == down or not violation > 0.0:
                 break
-            x, z = X[up], X[down]
-            step = _move(alpha, up, down, violation, scale * square_distance(x, z), tally)
-            for k in range(u.shape[0]):
-                u[k] += step * (x[k] - z[k])
-
-
-@kernel
-def descend_sparse(
-    data, indices, indptr, squares, u, p, scale, order, size, inner, alpha, G, spread, tally
-):
-    """As `descend_dense`, for rows in CSR form with squared lengths `squares` (n,).
-
-    The inner product of a pair is computed by writing one row into `spread` (d,), which is faster
-    than merging sorted indices. `spread` is zero before and after the call.
-    """
-    for begin in range(0, order.shape[0], size):
-        members = order[begin : begin + size]
-        for _step in range(inner):
-            if _is_stuck(members, alpha):
-                break
-            for i in members:
-                G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]
-            tally[COST] += members.shape[0]
-            up, down = _most_violating(members, G, alpha)
-            violation = G[down] - G[up]
-            if up == down or not violation > 0.0:
-                break
-            _sparse_add(data, indices, indptr, up, spread, 1.0)
-            both = _sparse_dot(data, indices, indptr, down, spread)
-            for k in range(indptr[up], indptr[up + 1]):
-                spread[indices[k]] = 0.0
-            curvature = scale * (squares[up] + squares[down] - 2.0 * both)
-            step = _move(alpha, up, down, violation, curvature, tally)
-            _sparse_add(data, indices, indptr, up, u, step)
-            _sparse_add(data, indices, indptr, down, u, -step)
+            if dense:
+                x, z = data[up * d : (up + 1) * d], data[down * d : (down + 1) * d]
+                step = _move(alpha, up, down, violation, scale * square_distance(x, z), tally)
+                for k in range(x.shape[0]):
+                    u[k] += step * (x[k] - z[k])
+            else:
+                _sparse_add(data, indices, indptr, up, spread, 1.0)
+                both = _sparse_dot(data, indices, indptr, down, spread)
+                for k in range(indptr[up], indptr[up + 1]):
+                    spread[indices[k]] = 0.0
+                curvature = scale * (squares[up] + squares[down] - 2.0 * both)
+                step = _move(alpha, up, down, violation, curvature, tally)
+                _sparse_add(data, indices, indptr, up, u, step)
+                _sparse_add(data, indices, indptr, down, u, -step)
 
 
 @kernel
@@ -282,20 +255,6 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
         pairs[2 * found], pairs[2 * found + 1] = up[found], down[found]
         found += 1
     return pairs[: 2 * found]
-
-
-@kernel
-def interleave(pairs):
-    """Return pairs (2 m,) int64 of rows, taken in turn from the first and the second half.
-
-    `pairs` are sorted by violation. With a call before each sweep, groups change their pairs.
-    """
-    order = pairs.copy()
-    half = pairs.shape[0] // 4
-    for s in range(half):
-        order[4 * s : 4 * s + 2] = pairs[2 * s : 2 * s + 2]
-        order[4 * s + 2 : 4 * s + 4] = pairs[2 * (half + s) : 2 * (half + s) + 2]
-    return order
 
 
 @kernel

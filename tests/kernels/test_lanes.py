@@ -39,8 +39,8 @@ hyperplanes.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, deca
 children = np.array([[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4], np.int32)
 found += hyperplanes.route(X, V, np.zeros(7), np.ones(7), children)
 gradients, rows_of_X = np.empty(300), np.arange(300)
-vector = S[:, 0].astype(float)
-linear.gradient_dense(X.astype(float), vector, np.zeros(300), 1.0, rows_of_X, gradients)
+arrays = X.astype(float).ravel(), np.zeros(0, np.uint32), np.zeros(0, np.uint64)
+linear.gradient(*arrays, S[:, 0].astype(float), np.zeros(300), 1.0, rows_of_X, gradients)
 found += [means, V, rest, gradients]
 for one in found:
     print(hashlib.sha256(np.ascontiguousarray(one).tobytes()).hexdigest()[:12])

@@ -17,7 +17,12 @@ class Case:
         self.p, self.scale, self.rng = -(self.X**2).sum(axis=1), scale, rng
         self.u = self.X.T @ self.alpha
         csr = sparse.csr_matrix(self.X)
-        self.csr = csr.data, csr.indices.astype(np.uint32), csr.indptr.astype(np.uint64)
+        dense = self.X.ravel(), np.zeros(0), np.arange(0, n * d + 1, d)
+        both = {"dense": dense, "sparse": (csr.data, csr.indices, csr.indptr)}
+        self.rows = {
+            kind: (data, indices.astype(np.uint32), indptr.astype(np.uint64))
+            for kind, (data, indices, indptr) in both.items()
+        }
         self.squares = (self.X**2).sum(axis=1)
 
     @property
@@ -27,30 +32,22 @@ class Case:
     def order(self):
         return self.rng.permutation(len(self.X)).astype(np.int64)
 
-    def descend(self, form, dense, order, size, inner=1):
+    def descend(self, form, kind, order, size, inner=1):
         alpha, u, G, tally = self.alpha.copy(), self.u.copy(), np.zeros(len(self.X)), np.zeros(3)
-        common = u, self.p, self.scale, order, size, inner, alpha, G
-        if dense:
-            form(self.X, *common, tally)
-        else:
-            spread = np.zeros(self.X.shape[1])
-            form(*self.csr, self.squares, *common, spread, tally)
-            assert not spread.any()
+        spread, how = np.zeros(self.X.shape[1]), (order, size, inner, alpha, G)
+        form(*self.rows[kind], self.squares, u, self.p, self.scale, *how, spread, tally)
+        assert not spread.any()
         return alpha, u, tally
 
 
-def of_rows(dense, sparse):
-    """Both forms of both kernels, each with what it takes as the rows of a case."""
-    rows = (dense, lambda case: [case.X]), (sparse, lambda case: case.csr)
-    forms = [(form, of) for kernel, of in rows for form in (kernel, reference.plain(kernel))]
-    ids = ["dense", "dense, plain", "sparse", "sparse, plain"]
-    return pytest.mark.parametrize(("form", "of"), forms, ids=ids)
+KINDS = pytest.mark.parametrize("kind", ["dense", "sparse"])
 
 
-@of_rows(linear.gradient_dense, linear.gradient_sparse)
-def test_gradients(form, of):
+@KINDS
+@reference.forms(linear.gradient)
+def test_gradients(form, kind):
     case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
-    form(*of(case), case.u, case.p, case.scale, rows, G)
+    form(*case.rows[kind], case.u, case.p, case.scale, rows, G)
     np.testing.assert_allclose(G[rows], case.gradients[rows], atol=1e-13)
     assert np.isnan(np.delete(G, rows)).all()
 
@@ -62,38 +59,33 @@ def test_distances_from_a_centre(form):
     np.testing.assert_allclose(out, -((case.X - case.u) ** 2).sum(axis=1), rtol=1e-13)
 
 
-@of_rows(linear.weighted_sum_dense, linear.weighted_sum_sparse)
-def test_weighted_sums(form, of):
+@KINDS
+@reference.forms(linear.weighted_sum)
+def test_weighted_sums(form, kind):
     case, u = Case(), np.zeros(7)
-    form(*of(case), case.alpha, u)
+    form(*case.rows[kind], case.alpha, u)
     np.testing.assert_allclose(u, case.u, atol=1e-13)
 
 
-@reference.forms(linear.squares_dense)
-def test_squares_of_dense_rows(form):
+@KINDS
+@reference.forms(linear.squares)
+def test_squares(form, kind):
     case, squares = Case(), np.empty(24)
-    form(case.X, squares)
-    np.testing.assert_allclose(squares, case.squares, atol=1e-13)
-
-
-@reference.forms(linear.squares_sparse)
-def test_squares_of_sparse_rows(form):
-    case, squares = Case(), np.empty(24)
-    data, _, indptr = case.csr
-    form(data, indptr, squares)
+    form(*case.rows[kind][::2], squares)
     np.testing.assert_allclose(squares, case.squares, atol=1e-13)
 
 
 @pytest.mark.parametrize("size", [2, 4, 6])
 @pytest.mark.parametrize("seed", range(4))
-@of_rows(linear.descend_dense, linear.descend_sparse)
-def test_steps(form, of, seed, size):
+@KINDS
+@reference.forms(linear.descend)
+def test_steps(form, kind, seed, size):
     case = Case(seed=seed)
-    order, dense = case.order(), len(of(case)) == 1
+    order = case.order()
     slow, cost = reference.descend_groups(
         case.X, case.alpha, case.p, case.scale, order.tolist(), size
     )
-    alpha, u, tally = case.descend(form, dense, order, size)
+    alpha, u, tally = case.descend(form, kind, order, size)
     np.testing.assert_allclose(alpha, slow, atol=1e-12)
     np.testing.assert_allclose(u, case.X.T @ alpha, atol=1e-12)
     assert alpha.sum() == pytest.approx(case.alpha.sum(), abs=1e-12)
@@ -105,11 +97,11 @@ def test_steps(form, of, seed, size):
     assert after < before
 
 
-@reference.forms(linear.descend_dense)
+@reference.forms(linear.descend)
 def test_bounds_are_written_exactly(form):
     case = Case()
     case.alpha = np.array([0.1, 0.2, 0.7] * 8)
-    alpha, _, tally = case.descend(form, True, np.tile(case.order(), 40), 2)
+    alpha, _, tally = case.descend(form, "dense", np.tile(case.order(), 40), 2)
     assert tally[linear.MOVED] > 24
     assert alpha.min() == 0.0
     assert alpha.max() == 1.0
@@ -120,13 +112,15 @@ def test_bounds_are_written_exactly(form):
 @pytest.mark.parametrize(
     ("start", "u", "end"), [([0.25, 0.5], 0.75, [0.75, 0.0]), ([0.7 + 0.2, 0.1], 1.0, [1.0, 0.0])]
 )
-@reference.forms(linear.descend_dense)
+@reference.forms(linear.descend)
 def test_equal_rows_with_different_terms_move_to_the_bound(form, start, u, end):
     """The second sum is below 1 by rounding."""
     X, p = np.ones((2, 3)), np.array([0.0, 1.0])
     alpha, G, tally = np.array(start), np.zeros(2), np.zeros(3)
     assert alpha.sum() < 1.0
-    form(X, np.full(3, u), p, 1.0, np.array([0, 1]), 2, 1, alpha, G, tally)
+    rows = X.ravel(), np.zeros(0, np.uint32), np.array([0, 3, 6], np.uint64)
+    how = np.array([0, 1]), 2, 1, alpha, G, np.zeros(3), tally
+    form(*rows, np.full(2, 3.0), np.full(3, u), p, 1.0, *how)
     np.testing.assert_array_equal(alpha, end)
 
 
@@ -171,15 +165,6 @@ def test_pairs_of_many_rows_with_equal_gradients(form, levels):
         for limit in (1, 7, 60, 299):
             found = form(G, alpha, rows, least, most, limit, *work)
             assert found.tolist() == reference.violating_pairs(G, alpha, rows.tolist(), limit)
-
-
-@reference.forms(linear.interleave)
-@pytest.mark.parametrize("n_pairs", [0, 1, 2, 3, 4, 7, 8])
-def test_pairs_of_both_halves_are_dealt_in_turns(form, n_pairs):
-    pairs = np.arange(2 * n_pairs)
-    found = form(pairs)
-    assert found.tolist() == reference.dealt(pairs.tolist())
-    assert sorted(found.tolist()) == pairs.tolist()
 
 
 @reference.forms(linear.shrink)

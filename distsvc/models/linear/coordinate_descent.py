@@ -24,45 +24,44 @@ DOUBT = 0.01
 
 
 class Rows:
-    """Rows of a matrix (n, d) float64, dense in C order or CSR, with the kernels for their form."""
+    """Rows of a matrix (n, d) float64, dense in C order or CSR, in the kernels' form."""
 
     def __init__(self, X: Any):
         self.shape = X.shape
-        self.sparse = sparse.issparse(X)
-        values = np.ascontiguousarray(X.data if self.sparse else X, np.float64)
-        self._arrays: tuple[np.ndarray, ...] = (values,)
-        if self.sparse:
-            self._arrays += X.indices.astype(np.uint32), X.indptr.astype(np.uint64)
-            self._spread = np.zeros(X.shape[1])
+        if sparse.issparse(X):
+            arrays = X.data, X.indices, X.indptr
+        else:
+            arrays = np.ravel(X), np.zeros(0), np.arange(X.shape[0] + 1) * X.shape[1]
+        kinds = zip(arrays, (np.float64, np.uint32, np.uint64), strict=True)
+        self._arrays = tuple(np.ascontiguousarray(array, kind) for array, kind in kinds)
+        self._spread = np.zeros(X.shape[1])
 
     def gradient(
         self, u: np.ndarray, p: np.ndarray, scale: float, rows: np.ndarray, G: np.ndarray
     ) -> None:
-        gradient = kernels.gradient_sparse if self.sparse else kernels.gradient_dense
-        gradient(*self._arrays, u, p, scale, rows, G)
+        """Set G (n,) to the gradients of some `rows` (m,), from u (d,) and p (n,)."""
+        kernels.gradient(*self._arrays, u, p, scale, rows, G)
+
+    def gradients(self, u: np.ndarray, p: np.ndarray, scale: float) -> np.ndarray:
+        G = np.empty(self.shape[0])
+        self.gradient(u, p, scale, np.arange(self.shape[0]), G)
+        return G
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         u = np.zeros(self.shape[1])
-        add = kernels.weighted_sum_sparse if self.sparse else kernels.weighted_sum_dense
-        add(*self._arrays, weights, u)
+        kernels.weighted_sum(*self._arrays, weights, u)
         return u
 
     def squares(self) -> np.ndarray:
         squares = np.empty(self.shape[0])
-        if self.sparse:
-            kernels.squares_sparse(self._arrays[0], self._arrays[2], squares)
-        else:
-            kernels.squares_dense(*self._arrays, squares)
+        kernels.squares(*self._arrays[::2], squares)
         return squares
 
     def descend(self, state: "State", order: np.ndarray, size: int, inner: int = 1) -> None:
         """Move at most `inner` pairs of rows, the most violating, in each group of `size` rows."""
         of = state.problem
-        common = state.u, of.p, of.scale, order, size, inner, state.alpha, state.G
-        if self.sparse:
-            kernels.descend_sparse(*self._arrays, of.squares, *common, self._spread, state.tally)
-        else:
-            kernels.descend_dense(*self._arrays, *common, state.tally)
+        common = of.squares, state.u, of.p, of.scale, order, size, inner, state.alpha, state.G
+        kernels.descend(*self._arrays, *common, self._spread, state.tally)
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,7 @@ def start(rows: Rows, make: Callable[..., Problem], total: float, at: str = "mea
         return State.at(make(rows, rows.squares(), total), alpha)
     mean = rows.weighted_sum(np.full(n, total / n))
     problem = make(rows, rows.squares(), total)
-    G = np.empty(n)
-    rows.gradient(mean, problem.p, problem.scale, np.arange(n), G)
+    G = rows.gradients(mean, problem.p, problem.scale)
     return State.at(problem, first_alpha(G, total), cost=2.0 * n)
 
 
@@ -241,10 +239,20 @@ def solve(
             order = random.permutation(active)
         state.problem.rows.descend(state, order, *group)
         for _ in range(sweeps):
-            order = kernels.interleave(order)
+            order = interleave(order)
             state.problem.rows.descend(state, order, 6)
         if watch is not None and watch(state):
             return False
+
+
+def interleave(pairs: np.ndarray) -> np.ndarray:
+    """Return pairs (2 m,) of rows, taken in turn from the first and the second half.
+
+    `pairs` are sorted by violation. With a call before each sweep, groups change their pairs.
+    """
+    order, n = pairs.copy(), len(pairs) // 4 * 4
+    order[:n] = np.hstack(np.split(pairs[:n].reshape(-1, 2), 2)).ravel()
+    return order
 
 
 def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:

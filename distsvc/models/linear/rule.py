@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from distsvc.kernels import linear as kernels
+from distsvc.kernels.linear import closeness
+from distsvc.models.linear.coordinate_descent import Rows
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import ArrayField, Fact, real
 from distsvc.models.rules.reasons import Typical
@@ -103,10 +104,8 @@ class BallRule(LinearRule):
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:
     """Return w.z (n,) for rows Z (n, d) and `weights` w, or -|z - w|^2 if `ball`; all float64."""
-    n, Z = len(Z), np.ascontiguousarray(Z)
-    found = np.empty(n)
-    if ball:
-        kernels.closeness(Z, weights, found)
-    else:
-        kernels.gradient_dense(Z, weights, np.zeros(n), 1.0, np.arange(n), found)
+    if not ball:
+        return Rows(Z).gradients(weights, np.zeros(len(Z)), 1.0)
+    found = np.empty(len(Z))
+    closeness(np.ascontiguousarray(Z), weights, found)
     return found

@@ -63,13 +63,8 @@ class Candidates:
 
 def gradients(Z: np.ndarray, u: np.ndarray, scale: float, ball: bool) -> np.ndarray:
     """Return G (n,) float64 of rows Z (n, d) float64: u.z, or for a ball scale u.z - |z|^2."""
-    n = len(Z)
-    p, G = np.zeros(n), np.empty(n)
-    if ball:
-        kernels.squares_dense(Z, G)
-        p = -G
-    kernels.gradient_dense(Z, u, p, scale, np.arange(n), G)
-    return G
+    rows = Rows(Z)
+    return rows.gradients(u, -rows.squares() if ball else np.zeros(len(Z)), scale)
 
 
 def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from distsvc.models.linear.coordinate_descent import (
     Rows,
     duality_gap,
     first_alpha,
+    interleave,
     solve,
     start,
     threshold,
@@ -63,11 +64,25 @@ def test_too_few_steps_do_not_converge():
     assert state.n_iter == 2
 
 
+def test_sparse_rows_may_all_be_zero():
+    state = start(Rows(sparse.csr_matrix((30, 4))), Problem.data_description, 3.0)
+    assert solve(state, Method("greedy-cyclic"), 1e-9, 10)
+    assert state.objective == state.violation == 0.0
+
+
 def test_the_first_alpha_divides_ties_equally():
     G = np.array([2.0, 1.0, 1.0, 1.0, 0.0])
     np.testing.assert_allclose(first_alpha(G, 2.5), [0.0, 0.5, 0.5, 0.5, 1.0])
     np.testing.assert_array_equal(first_alpha(G, 5.0), np.ones(5))
     np.testing.assert_allclose(first_alpha(G, 0.5), [0, 0, 0, 0, 0.5])
+
+
+def test_pairs_of_both_halves_are_dealt_in_turns():
+    dealt = [0, 1, 4, 5, 2, 3, 6, 7]
+    assert interleave(np.arange(8)).tolist() == dealt
+    assert interleave(np.arange(10)).tolist() == [*dealt, 8, 9]  # the last pair stays
+    assert interleave(np.arange(2)).tolist() == [0, 1]
+    assert interleave(np.arange(0)).tolist() == []
 
 
 def test_thresholds_by_hand():
