@@ -270,7 +270,7 @@ def fit_running(X: np.ndarray, y: np.ndarray, seed: int, algorithm: str) -> Row:
         tree = growing.with_rows(model.growth)
         told = algorithm == "iMDH_k"
         leaves = len(np.unique(y)) if told else elbow(tree.curve, model.elbow)
-        return tree.cut(leaves).label(rows)[0]
+        return tree.cut(leaves).labels(rows)
 
     found = timed(labels)
     return scored(y[order], found.value, found.seconds)

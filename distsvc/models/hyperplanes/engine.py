@@ -10,7 +10,7 @@ import numpy as np
 from distsvc.errors import UnusableRowsError
 from distsvc.job.parameters import Given
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
+from distsvc.models.hyperplanes.tree import GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.checkpoints import (
@@ -62,9 +62,8 @@ class TreeEngine:
     scale: np.ndarray | None = None  # (d,) float32, divisor of centred rows
     pilot: np.ndarray  # (m, d) float32, centred rows for the choice; `set_scale` scales them
     # Set by `choose`; see also the attributes of `IncrementalMDH`:
-    cut: Cut  # the answer
+    rule: TreeRule  # the answer
     restart: int  # number of the chosen tree
-    n_clusters: int
     agreement: float  # NaN for one tree
     valleys: np.ndarray
     clearest_valley: float
@@ -200,26 +199,13 @@ class TreeEngine:
         own = alike[self.restart]
         self.agreement = share_alike(own if cut.n_clusters > 1 else np.ones_like(own))
         self.valleys = self._valleys(cut)
-        self.cut, self.n_clusters = self._unscaled(cut), cut.n_clusters
+        self.rule = self._unscaled(cut)
         self.n_samples = round(float(trees[self.restart].counts.sum()))
-
-    @property
-    def cluster_tree(self) -> ClusterTree:
-        return self.cut.tree
-
-    @property
-    def rule(self) -> TreeRule:
-        return self.rule_of(self.n_clusters)
-
-    def rule_of(self, n_clusters: int) -> TreeRule:
-        """Return the rule of the tree cut into `n_clusters` clusters, or all leaves if fewer."""
-        tree = self.cluster_tree
-        return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
     def fitted_facts(self) -> Facts:
         return {
-            "n_clusters": self.n_clusters,
-            "n_leaves": self.cluster_tree.n_leaves,
+            "n_clusters": self.rule.n_clusters,
+            "n_leaves": self.rule.n_leaves,
             "n_samples": self.n_samples,
             "n_passes": self.n_passes(self.n_rows),
             "n_trees": self.n_restarts(self.n_rows),
@@ -246,18 +232,18 @@ class TreeEngine:
             wanted = min(wanted, sampling.most_rows(self.n_features))
         return min(n_rows, int(wanted))
 
-    def _valleys(self, cut: Cut) -> np.ndarray:
+    def _valleys(self, cut: TreeRule) -> np.ndarray:
         """Return the z (k - 1,) of a cut's splits, the most important first."""
         return np.array([valley(positions)[0] for *_, positions in cut.projections(self.pilot)])
 
-    def _agreeing_cuts(self, cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
+    def _agreeing_cuts(self, cuts: list[TreeRule]) -> tuple[list[TreeRule], np.ndarray]:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
         If the mean index is below `LEAST_AGREEMENT`, the number of clusters is lowered until it is
         not. `cuts` do not change if no number has the minimum index, or if the restarts share
         enough information. Many small clusters lower the index more than the information.
         """
-        labels = [cut.label(self.pilot)[0] for cut in cuts]
+        labels = [cut.labels(self.pilot) for cut in cuts]
         alike = rand_indices(labels)
         one_cluster = self.clearest_valley < self.parameters["valley"]
         if self.parameters["n_clusters"] is not None or one_cluster:
@@ -268,8 +254,8 @@ class TreeEngine:
             return cuts, alike
         usual = int(np.median([cut.n_clusters for cut in cuts]))
         for k in range(usual - 1, 1, -1):
-            fewer = [cut.tree.cut(k) for cut in cuts]
-            found = rand_indices([cut.label(self.pilot)[0] for cut in fewer])
+            fewer = [cut.cut(k) for cut in cuts]
+            found = rand_indices([cut.labels(self.pilot) for cut in fewer])
             if _mean_agreement(found) >= LEAST_AGREEMENT:
                 self.lowered = True
                 self.notes.append(
@@ -280,23 +266,21 @@ class TreeEngine:
                 return fewer, found
         return cuts, alike
 
-    def _unscaled(self, cut: Cut) -> Cut:
+    def _unscaled(self, cut: TreeRule) -> TreeRule:
         """Return the cut with hyperplanes for centred rows that are not scaled."""
         if self.scale is None:
             return cut
-        tree = cut.tree
-        V = tree.V.astype(np.float64) / self.scale
+        V = cut.V.astype(np.float64) / self.scale
         length = np.sqrt((V * V).sum(axis=1))
-        found = replace(
-            tree,
+        return replace(
+            cut,
             V=(V / length[:, None]).astype(np.float32),
-            thresholds=tree.thresholds / length,
-            spreads=tree.spreads / length,
-            b=tree.b / length,
+            thresholds=cut.thresholds / length,
+            spreads=cut.spreads / length,
+            b=cut.b / length,
         )
-        return Cut(found, cut.children, cut.labels)
 
-    def _final_cut(self, cut: Cut) -> Cut:
+    def _final_cut(self, cut: TreeRule) -> TreeRule:
         """Return one cluster if no split is in a valley, else the cut; add notes."""
         wanted, least = self.parameters["n_clusters"], self.parameters["valley"]
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
@@ -305,7 +289,7 @@ class TreeEngine:
                 "passes through a valley of the density (the clearest split of a tree has a median "
                 f"z of {self.clearest_valley:.1f} over all trees, less than valley = {least:g})"
             )
-            return cut.tree.cut(1)
+            return cut.cut(1)
         if wanted is not None and cut.n_clusters < wanted:
             self.notes.append(
                 f"{wanted} clusters were asked for, but only {cut.n_clusters} leaves of "

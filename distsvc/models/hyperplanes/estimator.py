@@ -89,7 +89,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         Minus `score_samples`: high near another cluster. No row counts as outside, however far it
         is from all others.
     n_clusters_ : int
-    cluster_tree_ : ClusterTree of distsvc.models.hyperplanes.tree
+    cluster_tree_ : TreeRule of distsvc.models.hyperplanes.rule
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
         are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float
@@ -193,7 +193,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         return self
 
     def _values_of_cut(self, n_clusters: int) -> Values:
-        return Values(self._engine.rule_of(n_clusters), self._engine.centre, "label")
+        return Values(self._engine.rule.cut(n_clusters), self._engine.centre, "label")
 
     def _begin(self) -> TreeEngine:
         """Check the parameters, delete an earlier fit and return a new engine."""
@@ -210,7 +210,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     def _publish(self) -> None:
         engine = self._engine
-        self.cluster_tree_, self.n_clusters_ = engine.cluster_tree, engine.n_clusters
+        self.cluster_tree_, self.n_clusters_ = engine.rule, engine.rule.n_clusters
         self.agreement_ = engine.agreement
         self.valleys_, self.clearest_valley_ = engine.valleys, engine.clearest_valley
         self.notes_ = engine.notes

@@ -1,12 +1,10 @@
-"""Trees of hyperplanes: the complete tree that learns, and the pruned tree that is cut.
+"""The complete tree of hyperplanes that learns; nodes with rows become a `TreeRule`.
 
 Nodes of the complete tree are numbered by level from 0; node j has the children 2 j + 1 and 2 j + 2
-(in the paper, counted from 1, 2 i and 2 i + 1). The pruned tree has only nodes with rows, in the
-same order, with the paper's numbers.
+(in the paper, counted from 1, 2 i and 2 i + 1).
 """
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Self
@@ -14,7 +12,8 @@ from typing import Annotated, Self
 import numpy as np
 
 from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, route
-from distsvc.models.rules.fields import ArrayField, ChildrenField
+from distsvc.models.hyperplanes.rule import TreeRule
+from distsvc.models.rules.fields import ArrayField
 
 MIN_CURVE = 10
 """Minimum number of points of a curve for its elbow: K_max in section 3 of Hofmeyr (2021)."""
@@ -86,8 +85,8 @@ class GrowingTree:
         children[inner] = np.column_stack([2 * inner + 1, 2 * inner + 2])
         return children
 
-    def with_rows(self, growth: str) -> "ClusterTree":
-        """Return the tree of the nodes that split the counted rows; `growth` as in `split_order`.
+    def with_rows(self, growth: str) -> TreeRule:
+        """Return the rule of the nodes that split the counted rows; `growth` as in `split_order`.
 
         A node with all its rows on one side is skipped. As in the author's code, sums of squares
         are about the means that the nodes learned, not the means of the counted rows.
@@ -115,9 +114,8 @@ class GrowingTree:
         inner = place[children[kept]]
         inner[(inner < 0).any(axis=1)] = -1
         splits, curve = split_order(inner, squares[kept], growth)
-        return ClusterTree(
-            **nodes, sums_of_squares=squares[kept], children=inner, splits=splits, curve=curve
-        )
+        nodes |= {"sums_of_squares": squares[kept], "children": inner}
+        return TreeRule(**nodes, splits=splits, curve=curve, cut_into=len(curve))
 
 
 @cache
@@ -176,78 +174,6 @@ def split_order(
         order.reverse()
     falls = np.cumsum([0.0] + [costs[j] for j in order])
     return np.array(order, np.int32), float(sums_of_squares[0]) - falls
-
-
-@dataclass(frozen=True)
-class ClusterTree:
-    """A learned tree that can be cut into any number of clusters up to its leaves.
-
-    A row x goes to a node's first child if V.x < threshold.
-    """
-
-    numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]  # the paper's, 1 is the root
-    V: Annotated[np.ndarray, ArrayField("float32", "m d")]  # unit normals
-    thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
-    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]  # deviation of V.x
-    b: Annotated[np.ndarray, ArrayField("float64", "m")]  # thresholds relative to the nodes' means
-    counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]  # numbers of rows
-    sums_of_squares: Annotated[np.ndarray, ArrayField("float64", "m")]  # about learned means
-    children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]  # indices, -1 in leaves
-    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]  # see `split_order`
-    curve: Annotated[np.ndarray, ArrayField("float64", "L")]  # see `split_order`
-
-    @property
-    def n_leaves(self) -> int:
-        return len(self.curve)
-
-    def cut(self, n_clusters: int) -> "Cut":
-        """Return the model of `n_clusters` clusters, or of all leaves if these are fewer."""
-        inner = self.splits[: max(n_clusters - 1, 0)]
-        children = np.full_like(self.children, -1)
-        children[inner] = self.children[inner]
-        leaves = np.setdiff1d(np.concatenate([[0], children[inner].ravel()]), inner)
-        labels = np.full(len(children), -1, np.int32)
-        labels[leaves[np.argsort(-self.counts[leaves], kind="stable")]] = np.arange(len(leaves))
-        return Cut(self, children, labels)
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A tree cut into clusters."""
-
-    tree: ClusterTree
-    children: np.ndarray  # (m, 2) int32: the tree's, but -1 in clusters and below them
-    labels: np.ndarray  # (m,) int32: each node's cluster, 0 the largest; -1 in other nodes
-
-    @property
-    def n_clusters(self) -> int:
-        return int(self.labels.max()) + 1
-
-    def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels (n,) int32 and margins (n,) float32 of the rows of X (n, d) float32.
-
-        A margin is the distance to the nearest hyperplane on the row's path, in standard deviations
-        of that node's rows along its normal. It is infinite if there is one cluster.
-        """
-        tree = self.tree
-        ends, margins = route(X, tree.V, tree.thresholds, tree.spreads, self.children)
-        return self.labels[ends], margins
-
-    def projections(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield each split's node, the numbers of its rows in X (n, d) float32, and positions.
-
-        Positions are V.x - threshold, float64, below 0 for the first child. Splits come in the
-        tree's order, so that parents precede children.
-        """
-        places = {0: np.arange(len(X))}
-        for node in map(int, self.tree.splits[: self.n_clusters - 1]):
-            rows = places.pop(node)
-            positions = np.einsum("nd,d->n", X[rows], self.tree.V[node], dtype=np.float64)
-            positions -= self.tree.thresholds[node]
-            below = positions < 0.0
-            for child, side in zip(self.children[node], (below, ~below), strict=True):
-                places[int(child)] = rows[side]
-            yield node, rows, positions
 
 
 def valley(positions: np.ndarray) -> tuple[float, float]:

@@ -6,10 +6,8 @@
 3. The driver prunes the trees, and selects the tree that agrees most with the others.
 4. The report draws its splits and lists every cluster's conditions.
 
-`cut` is the engine's answer, a pruned view of its `cluster_tree` with the same nodes. A node is an
-index into the arrays of both; parents come first. The page shows the paper's numbers of nodes,
-`cluster_tree.numbers`: the root is 1, and below i are 2 i and 2 i + 1. `cut.labels` has the
-clusters of the leaves, and -1 for all other nodes.
+A node is an index into the rule's arrays; parents come first. The page shows the paper's numbers of
+nodes, `TreeRule.numbers`: the root is 1, and below i are 2 i and 2 i + 1.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +19,7 @@ from distsvc.job.config import Job
 from distsvc.job.parameters import Given, check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
+from distsvc.models.hyperplanes.tree import GrowingTree, valley
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.limits import PAGE_LIMITS
@@ -132,33 +130,33 @@ def tree_part(
     preparation: Preparation | None = None,
 ) -> TreePart:
     """Return the page's part on the tree; conditions in raw units need a `preparation`."""
-    cut, tree = engine.cut, engine.cluster_tree
+    tree = engine.rule
     total = float(tree.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
     conditions: dict[int, list[str]] = {0: []}
     whole: dict[int, list[str]] = {0: []}
     nodes: dict[int, SplitNode | LeafNode] = {}
     # Each split has its rows, and their signed distances from the hyperplane. Parents come first.
-    for rank, (node, rows, distances) in enumerate(cut.projections(Z), start=1):
+    for rank, (node, rows, distances) in enumerate(tree.projections(Z), start=1):
         nodes[node] = _split(engine, node, parents[node], rank, columns, distances, labels[rows])
         weights = tree.V[node]
         threshold = tree.thresholds[node] + float(weights.astype(np.float64) @ engine.centre)
         text = _combination(weights, _heaviest(weights)[:3], columns)
         limit = _exact(threshold, 3)
-        for child, sign in zip(map(int, cut.children[node]), ("<", "≥"), strict=True):
+        for child, sign in zip(map(int, tree.children[node]), ("<", "≥"), strict=True):
             parents[child] = int(tree.numbers[node])
             conditions[child] = [*conditions[node], f"{text} {sign} {limit}"]
             if preparation is not None:
                 told = _in_units(weights, float(tree.thresholds[node]), columns, preparation, sign)
                 whole[child] = [*whole[node], told]
-    labelled = (node for node in parents if cut.labels[node] >= 0)
-    leaves = sorted(labelled, key=lambda node: cut.labels[node])
+    labelled = (node for node in parents if tree.clusters[node] >= 0)
+    leaves = sorted(labelled, key=lambda node: tree.clusters[node])
     for node in leaves:
-        nodes[node] = LeafNode(**_node(tree, node, parents[node]), label=int(cut.labels[node]))
+        nodes[node] = LeafNode(**_node(tree, node, parents[node]), label=int(tree.clusters[node]))
     chosen_by = "agreement" if engine.lowered else "elbow"
     if engine.parameters["n_clusters"] is not None:
         chosen_by = "n_clusters"
-    elif cut.n_clusters == 1:
+    elif tree.n_clusters == 1:
         chosen_by = "the lack of a density valley"
     share = tree.curve / total if total > 0.0 else np.ones_like(tree.curve)
     return TreePart(
@@ -166,12 +164,12 @@ def tree_part(
         curve=Curve(
             clusters=list(range(1, tree.n_leaves + 1)),
             share=rounded(share),
-            chosen=cut.n_clusters,
+            chosen=tree.n_clusters,
             by=chosen_by,
         ),
         rules=[
             ClusterRule(
-                label=int(cut.labels[node]),
+                label=int(tree.clusters[node]),
                 conditions=conditions[node],
                 whole=whole.get(node, []),
             )
@@ -190,8 +188,8 @@ def _split(
     labels: np.ndarray,
 ) -> SplitNode:
     """Return an inner node; its rows have `distances` (n,) from its hyperplane and labels (n,)."""
-    tree, weights = engine.cluster_tree, engine.cluster_tree.V[node]
-    below, above = map(int, engine.cut.children[node])
+    tree, weights = engine.rule, engine.rule.V[node]
+    below, above = map(int, tree.children[node])
     squares, total = tree.sums_of_squares, float(tree.sums_of_squares[0])
     gain, heavy = squares[node] - squares[[below, above]].sum(), _heaviest(weights)
     standardised = distances / tree.spreads[node]  # in standard deviations along the normal
@@ -213,7 +211,7 @@ def _split(
     )
 
 
-def _node(tree: ClusterTree, node: int, parent: int | None) -> dict[str, Any]:
+def _node(tree: TreeRule, node: int, parent: int | None) -> dict[str, Any]:
     rows, share = round(float(tree.counts[node])), float(tree.counts[node] / float(tree.counts[0]))
     return {"id": int(tree.numbers[node]), "parent": parent, "rows": rows, "share": share}
 

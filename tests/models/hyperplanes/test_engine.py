@@ -46,13 +46,13 @@ def test_the_phases_give_the_answer_of_the_estimator():
     model = estimator(n_init=3, n_clusters=7).fit(X)
     engine = engine_for(by_key(X)[0], n_init=3, n_clusters=7)
     engine.choose(grow(engine, X))
-    assert engine.cluster_tree.V.tobytes() == model.cluster_tree_.V.tobytes()
+    assert engine.rule.V.tobytes() == model.cluster_tree_.V.tobytes()
     assert engine.rule.label(engine.centred(X))["label"].tolist() == model.labels_.tolist()
     assert engine.valleys.tolist() == model.valleys_.tolist()
     assert engine.centre.tolist() == model.centre_.tolist()
     facts = {
         "n_clusters": 7,
-        "n_leaves": engine.cluster_tree.n_leaves,
+        "n_leaves": engine.rule.n_leaves,
         "n_samples": 600,
         "n_passes": 5,
         "n_trees": 3,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, split_order
+from distsvc.models.hyperplanes.tree import GrowingTree, split_order
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -153,9 +153,9 @@ def test_a_tree_whose_rows_all_go_one_way_is_one_leaf():
     assert found.children.tolist() == [[-1, -1]]
     assert found.counts.tolist() == [50.0]
     np.testing.assert_allclose(found.curve, [((X - 1.0) ** 2).sum()], rtol=1e-6)
-    labels, margins = found.cut(5).label(X)
-    assert not labels.any()
-    assert (margins == np.inf).all()
+    labelled = found.cut(5).label(X)
+    assert not labelled["label"].any()
+    assert (labelled["score"] == np.inf).all()
 
 
 def test_a_root_that_does_not_split_is_left_out():
@@ -164,7 +164,7 @@ def test_a_root_that_does_not_split_is_left_out():
     found = tree.with_rows("prune")
     assert found.numbers.tolist()[0] == 2
     assert set(found.numbers) <= {2, 8, 10, 16, 17, 20, 21}
-    labels = found.cut(2).label(X)[0]
+    labels = found.cut(2).labels(X)
     below = X[:, 1] < 0.0
     assert len({*labels[below]}) == len({*labels[~below]}) == 1
     assert labels[below][0] != labels[~below][0]
@@ -173,24 +173,24 @@ def test_a_root_that_does_not_split_is_left_out():
 def test_a_tree_without_rows_is_one_leaf():
     found = GrowingTree.start(3, 2).with_rows("prune")
     assert found.n_leaves == 1
-    assert not found.cut(1).label(rows(5))[0].any()
+    assert not found.cut(1).labels(rows(5)).any()
 
 
 @pytest.mark.parametrize("growth", TWINS)
 def test_cuts_are_nested_and_numbered_by_size(growth):
     tree, X = grown().with_rows(growth), rows(600, 3, seed=1)
-    whole = tree.cut(tree.n_leaves).label(X)[0]
+    whole = tree.cut(tree.n_leaves).labels(X)
     assert tree.n_leaves > 12
     for k in range(1, tree.n_leaves + 1):
         cut = tree.cut(k)
-        labels = cut.label(X)[0]
+        labels = cut.labels(X)
         sizes = np.bincount(labels)
         assert cut.n_clusters == len(sizes) == k
         assert (np.diff(sizes) <= 0).all()
         assert sizes[-1] > 0
         assert len(set(zip(labels, whole, strict=True))) == tree.n_leaves
         assert labels.dtype == np.int32
-    assert (tree.cut(tree.n_leaves + 9).label(X)[0] == whole).all()
+    assert (tree.cut(tree.n_leaves + 9).labels(X) == whole).all()
 
 
 def test_clusters_of_equal_size_are_numbered_by_node():
@@ -200,13 +200,13 @@ def test_clusters_of_equal_size_are_numbered_by_node():
     tree.count(X)
     found = tree.with_rows("prune")
     assert found.numbers.tolist() == [1, 2, 3, 4, 5, 6, 7]
-    assert found.cut(4).label(X)[0].tolist() == [0, 1, 2, 3]
+    assert found.cut(4).labels(X).tolist() == [0, 1, 2, 3]
 
 
 def test_projections_of_the_rows_of_every_split():
     tree, X = grown().with_rows("prune"), rows(300, 3, seed=9)
     cut = tree.cut(7)
-    labels = cut.label(X)[0]
+    labels = cut.labels(X)
     expected = {0: np.arange(300)}
     nodes = []
     for node, places, positions in cut.projections(X):
@@ -214,11 +214,11 @@ def test_projections_of_the_rows_of_every_split():
         assert places.tolist() == expected[node].tolist()
         gap = X[places].astype(np.float64) @ tree.V[node] - tree.thresholds[node]
         np.testing.assert_allclose(positions, gap, atol=1e-5)
-        below, above = cut.children[node]
+        below, above = cut.cut_children[node]
         expected[below], expected[above] = places[gap < 0.0], places[gap >= 0.0]
     assert nodes == tree.splits[:6].tolist()
-    for leaf in np.flatnonzero(cut.labels >= 0):
-        assert (labels[expected[leaf]] == cut.labels[leaf]).all()
+    for leaf in np.flatnonzero(cut.clusters >= 0):
+        assert (labels[expected[leaf]] == cut.clusters[leaf]).all()
 
 
 def test_one_cluster_has_no_projections():
@@ -228,7 +228,6 @@ def test_one_cluster_has_no_projections():
 def test_thresholds_put_the_hyperplane_at_b_from_the_mean():
     tree = grown()
     found = tree.with_rows("prune")
-    assert isinstance(found, ClusterTree)
     places = found.numbers - 1
     middle = np.einsum("kd,kd->k", found.V.astype(np.float64), tree.means[places])
     np.testing.assert_allclose(found.thresholds - middle, found.b, atol=1e-5)

@@ -10,7 +10,6 @@ import pytest
 
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.graph.landmarks import LandmarkRule
-from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.rule import Rule
@@ -51,7 +50,7 @@ def tree_rule():
     rows = floats(200, D)
     growing.learn(rows, 0.5, 10.0, 1.0, 2**62, 5.0)
     growing.count(rows)
-    return TreeRule(**vars(growing.with_rows("prune")), cut_into=3)
+    return growing.with_rows("prune").cut(3)
 
 
 SCORED = Scored.fields_of(floats(2, D), NeighbourScore(floats(2, 60), 0.01, -0.5, 0.25))
