@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
-from distsvc.models.baselines.split_tree import NO_CHILD, positions_along, spread, take_rows
+from distsvc.models.baselines.rules import NO_CHILD, positions_along, spread, take_rows
 from distsvc.models.rows.sampling import BLOCK_ROWS
 from distsvc.models.rows.scaling import check_finite, subtract_centre
 

@@ -9,9 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
 from distsvc.job.parameters import COUNT, RandomState, check_parameters, clusters_wanted
-from distsvc.models.baselines.merging import by_size, first_splits, merged_centres
-from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.baselines.split_tree import Nodes, leaves_by_size
+from distsvc.models.baselines.rules import Centres, Nodes, Splits, by_size, leaves_by_size
 from distsvc.models.bases.interface import StreamEstimator
 from distsvc.models.bases.validation import TableLike, check_rows, reject_weights
 from distsvc.models.bases.values import DescribesRows, Values
@@ -115,7 +113,7 @@ class CentreBaseline(Baseline):
         raise NotImplementedError
 
     def _groups(self, k: int) -> np.ndarray:
-        return merged_centres(self.cluster_centers_, self._sizes(), k)
+        return self._rule().groups(self._sizes(), k)
 
     def _sizes(self) -> np.ndarray:
         """Return the number of rows (k,) of each centre, or the sum of their weights."""
@@ -164,7 +162,7 @@ class TreeBaseline(Baseline):
         self.n_clusters_ = int(self.clusters_.max()) + 1
 
     def _groups(self, k: int) -> np.ndarray:
-        return first_splits(self.children_, self.clusters_, k)
+        return self._rule().groups(k)
 
     def _rule(self) -> Splits:
         nodes = self.directions_, self.thresholds_, self.children_

@@ -2,6 +2,10 @@
 
 A row's score is its distance to the nearest border of its cell, in the unit of the columns. It is
 infinite if there is only one cell.
+
+The cells of a tree are its leaves. A row x goes from node i to ``children[i, 0]`` if
+``directions[i]`` . x is at most ``thresholds[i]``, else to ``children[i, 1]``. Leaves have the
+children (-1, -1). Node 0 is the root.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,13 +17,18 @@ from scipy.spatial.distance import cdist
 
 from distsvc.errors import DataError
 from distsvc.kernels.hyperplanes import path_shares
-from distsvc.models.baselines.split_tree import NO_CHILD, walk
+from distsvc.kernels.rows import project
+from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rows.scaling import subtract_centre
 from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
 from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 DISTANCE_BLOCK_ROWS = 4096
+NO_CHILD = -1
+
+Nodes = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Directions (m, d) float32, thresholds (m,) float64 and children (m, 2) int64 of nodes."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,31 @@ class Centres(Rule):
         for part, squared in self._squared_distances(Z):
             shares[part] = memberships_of(squared, 1.5)
         return shares
+
+    def groups(self, sizes: np.ndarray, k: int) -> np.ndarray:
+        """Return the group (m,) int64, 0 to k - 1, of each cluster, if m are merged into k.
+
+        Ward's method: repeatedly merge the groups a and b whose merger raises the sum of squares
+        least, by |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. Ties go to the first pair. `sizes`
+        (m,) are the clusters' numbers of rows, which may be 0.
+        """
+        means, sizes = self.centres.astype(np.float64), sizes.astype(np.float64)
+        groups = np.arange(len(means))
+        alive = np.ones(len(means), bool)
+        squared = cdist(means, means, "sqeuclidean")
+        while alive.sum() > k:
+            both = sizes[:, np.newaxis] + sizes
+            product = sizes[:, np.newaxis] * sizes
+            share = np.divide(product, both, out=np.zeros_like(both), where=both > 0.0)
+            costs = np.where(np.triu(np.outer(alive, alive), 1), share * squared, np.inf)
+            kept, gone = divmod(int(costs.argmin()), len(means))
+            total = sizes[kept] + sizes[gone]
+            weight = sizes[gone] / total if total > 0.0 else 0.5
+            means[kept] += weight * (means[gone] - means[kept])
+            sizes[kept], alive[gone] = total, False
+            groups[groups == gone] = kept
+            squared[kept] = squared[:, kept] = ((means - means[kept]) ** 2).sum(axis=1)
+        return np.unique(groups, return_inverse=True)[1].ravel()
 
     def _squared_distances(self, Z: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield slices of rows with their squared distances (m, k) to the centres."""
@@ -166,3 +200,77 @@ class Splits(Rule):
         ends = self.children.astype(np.int32), self.clusters
         path_shares(subtract_centre(Z, self.mean), *nodes, *ends, shares)
         return shares
+
+    def groups(self, k: int) -> np.ndarray:
+        """Return the group (m,) int64, 0 to k - 1, of each cluster after the first k - 1 splits.
+
+        Nodes are numbered in the order of splits.
+        """
+        children, clusters = self.children, self.clusters
+        splits = np.flatnonzero(children[:, 0] != NO_CHILD)
+        splits = splits[np.argsort(children[splits, 0])]  # parents come first
+        groups = np.arange(len(children))
+        for node in splits[k - 1 :].tolist():
+            groups[children[node]] = groups[node]
+        leaves = np.flatnonzero(clusters >= 0)
+        order = leaves[np.argsort(clusters[leaves])]
+        return np.unique(groups[order], return_inverse=True)[1].ravel()
+
+
+def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
+    """Yield each node, the numbers of its rows in Z (n, d) float32, and the rows' positions.
+
+    Positions are projections on the node's direction, None in leaves.
+    """
+    directions, thresholds, children = nodes
+    waiting = [(0, np.arange(len(Z)))]
+    while waiting:
+        node, rows = waiting.pop()
+        left, right = children[node].tolist()
+        if left == NO_CHILD:
+            yield node, rows, None
+            continue
+        positions = positions_along(take_rows(Z, rows), directions[node])
+        yield node, rows, positions
+        below = positions <= float(thresholds[node])  # compared in float32
+        waiting += [(left, rows[below]), (right, rows[~below])]
+
+
+def leaves_by_size(children: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the cluster (m,) int32 of every leaf, -1 in other nodes.
+
+    Leaves are numbered by `counts` (m,), their numbers of rows, the largest first; ties by node.
+    """
+    leaves = np.flatnonzero(children[:, 0] == NO_CHILD)
+    numbers = np.full(len(children), NO_CHILD, np.int32)
+    numbers[leaves] = ranks_by_size(counts[leaves])
+    return numbers
+
+
+def take_rows(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return Z[rows] for ascending row numbers; Z itself if these are all rows."""
+    return Z if len(rows) == len(Z) else Z[rows]
+
+
+def spread(positions: np.ndarray) -> float:
+    """Return the standard deviation of positions (m,), with 1 in place of 0."""
+    if not len(positions) or np.ptp(positions) == 0.0:
+        return 1.0
+    return float(positions.std(dtype=np.float64))
+
+
+def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Return the projections (n,) float32 of rows Z (n, d) float32 on a direction (d,) float32."""
+    return project(Z, direction[np.newaxis])[:, 0]
+
+
+def by_size(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return groups (m,) renumbered by their sums of `sizes` (m,), 0 the largest, as int32.
+
+    Ties go to the group with the first member.
+    """
+    rows = np.bincount(groups, weights=sizes)
+    first = np.unique(groups, return_index=True)[1]
+    numbers = np.empty(len(rows), np.int32)
+    numbers[np.lexsort((first, -rows))] = np.arange(len(rows))
+    return numbers[groups]

@@ -13,7 +13,7 @@ from distsvc.job.parameters import RandomState
 from distsvc.kernels.baselines import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import StreamBaseline, TreeBaseline
-from distsvc.models.baselines.split_tree import Nodes, spread, walk
+from distsvc.models.baselines.rules import Nodes, spread, walk
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 from distsvc.models.rows.scaling import subtract_centre

@@ -9,6 +9,7 @@ import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels.hyperplanes import path_shares, route
+from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.fields import ArrayField, ChildrenField, Facts, whole
 from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
@@ -79,8 +80,7 @@ class TreeRule(Rule):
         inner = self.splits[: self.cut_into - 1]
         leaves = np.setdiff1d(np.append(self.cut_children[inner], 0), inner)
         clusters = np.full(len(self.children), -1, np.int32)
-        order = np.argsort(-self.counts[leaves], kind="stable")
-        clusters[leaves[order]] = np.arange(len(leaves))
+        clusters[leaves] = ranks_by_size(self.counts[leaves])
         return clusters
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
