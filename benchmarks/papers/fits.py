@@ -150,7 +150,7 @@ def fitted(fit: Fit, X: np.ndarray, y: np.ndarray, size: int) -> list[Row]:
 def relabel(model: SupportVectorClustering, X: np.ndarray, settings: Point) -> None:
     """Cluster the rows X (n, d) of `fit` again, with other settings of the labelling."""
     started, engine = perf_counter(), model._engine
-    engine.parameters = Parameters.of(model.set_params(**settings).get_params())
+    engine.parameters = Parameters(**model.set_params(**settings).get_params())
     rows = engine.seen(X)
     engine.find_clusters([(rows, row_keys(engine.seed, np.arange(len(rows))))])
     model.labels_ = model._values("label").of_centred(rows)

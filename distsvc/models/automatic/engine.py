@@ -103,7 +103,7 @@ class AutomaticEngine(Engine):
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         check_parameters("auto", parameters)
         self.trees = completed("support-vector", parameters)
-        given = Parameters.of(self.trees)
+        given = Parameters(**self.trees)
         self.n_clusters, self.nu = given.n_clusters, given.nu
         self.levels = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)

@@ -8,7 +8,6 @@
 | label other rows by landmarks | `GraphEngine.rule` |
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -65,7 +64,7 @@ class GraphEngine:
     least_standing = GRAPH_STANDING
 
     def __init__(self, parameters: Parameters, seed: int):
-        self.parameters, self.seed = replace(parameters, nu=None), seed
+        self.parameters, self.seed = Parameters(**vars(parameters) | {"nu": None}), seed
         self.before, self.placed = None, False
         self.coordinates = self.without = None
 
@@ -197,7 +196,7 @@ def clarity(rows: np.ndarray, seed: int) -> float:
     It is used to choose between two scalings. Rows are in random order. The score is 0 if there is
     no graph, or if the answer is one cluster.
     """
-    engine = GraphEngine(Parameters.of(completed("support-vector", {})), seed)
+    engine = GraphEngine(Parameters(**completed("support-vector", {})), seed)
     some = rows[:3_000]
     some = (some - some.mean(axis=0)).astype(np.float32)
     engine.set_pilot(some)

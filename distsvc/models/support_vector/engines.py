@@ -15,7 +15,7 @@ def engine_for(parameters: Given, seed: int) -> EitherEngine:
     if gamma is "auto" and the solver ``bsgd``.
     """
     check_parameters("support-vector", parameters)
-    given = Parameters.of(parameters)
+    given = Parameters(**parameters)
     by_default = (
         given.n_clusters is not None
         or is_several(given.gamma)
@@ -30,4 +30,4 @@ def engine_for_blocks(parameters: Given, seed: int) -> BoundaryEngine:
     """Return the engine for a stream of blocks, which labels by equilibria."""
     check_parameters("support-vector", parameters)
     check_streams(parameters)
-    return BoundaryEngine(Parameters.of(parameters), seed)
+    return BoundaryEngine(Parameters(**parameters), seed)

@@ -13,7 +13,7 @@ from distsvc.models.support_vector.estimator import SupportVectorClustering
 def engine_of(X, **parameters):
     """Rows X in the order of their keys, and an engine that has learned them."""
     given = SupportVectorClustering(effort="fast", **parameters).get_params()
-    engine = GraphEngine(Parameters.of(given), 0)
+    engine = GraphEngine(Parameters(**given), 0)
     keys = np.sort(sampling.row_keys(0, np.arange(len(X))))
     engine.set_pilot(X)
     engine.place(X, keys)

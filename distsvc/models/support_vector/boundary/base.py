@@ -1,14 +1,12 @@
 """Base class of the two engines of support vector clustering."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Self
+from collections.abc import Iterable
+from types import SimpleNamespace
 
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.job.parameters import Given
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import Facts
@@ -19,43 +17,13 @@ Parts = Iterable[tuple[np.ndarray, np.ndarray]]
 """Parts of a table: rows (m, q) float32 from `SupportVectorEngine.seen`, and keys (m,) uint64."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """Parameters of `SupportVectorClustering` that affect a fit."""
-
-    gamma: float | Sequence[float] | str
-    nu: float | None
-    C: float | None
-    solver: str
-    budget: int | None
-    maintenance: str
-    projection_size: int
-    stopping: str
-    tol: float
-    theta: float
-    max_iter: int
-    iterate: str
-    labelling: str
-    n_clusters: int | None
-    effort: str
-    granularity: str
-    assignment: str
-    bridging: bool
-    epsilon: float
-    segment_samples: int
-    boundary_size: int
-    ball_radius: float
-    merge_radius: float
-    variant: str
-
-    @classmethod
-    def of(cls, given: Given) -> Self:
-        return cls(**{field.name: given[field.name] for field in fields(cls)})
+class Parameters(SimpleNamespace):
+    """All parameters of `SupportVectorClustering` as attributes."""
 
     @property
     def is_published(self) -> bool:
         """Whether to run the papers' algorithms exactly as printed."""
-        return self.variant == "published"
+        return bool(self.variant == "published")
 
 
 class SupportVectorEngine(ABC):

@@ -32,7 +32,7 @@ from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
 from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts
-from distsvc.models.support_vector.boundary import in_memory, labelling, printed
+from distsvc.models.support_vector.boundary import labelling, printed
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction
@@ -79,7 +79,7 @@ class BoundaryEngine(SupportVectorEngine):
             )
         super().set_pilot(pilot, n_rows)
         wide, gamma = self.pilot.astype(np.float64), given.gamma
-        self.gamma = automatic_gamma(wide, self.n_jobs) if isinstance(gamma, str) else float(gamma)  # type: ignore[arg-type]
+        self.gamma = automatic_gamma(wide, self.n_jobs) if isinstance(gamma, str) else float(gamma)
         self.nu = float(0.1 if given.nu is None else given.nu)
         if given.C is not None:
             self.C = float(given.C)
@@ -213,11 +213,11 @@ class BoundaryEngine(SupportVectorEngine):
         if given.labelling in IN_MEMORY:
             rows, keys = map(np.concatenate, zip(*parts, strict=True))
         if given.labelling == "complete-graph":
-            points = ends = in_memory.inside_rows(f, rows)
+            points = ends = labelling.inside_rows(f, rows)
         elif given.labelling == "balls":
-            points = in_memory.ball_centres(rows, keys, given.ball_radius)
-            samples = in_memory.BALL_SAMPLES
-            ends = in_memory.climb_together(f, points, given.merge_radius)
+            points = labelling.ball_centres(rows, keys, given.ball_radius)
+            samples = labelling.BALL_SAMPLES
+            ends = labelling.climb_together(f, points, given.merge_radius)
         else:
             self.boundary, limit = Boundary.empty(f), given.boundary_size
             for rows, keys in parts:
@@ -231,7 +231,7 @@ class BoundaryEngine(SupportVectorEngine):
             ends = np.concatenate(map_threads(climb, parts_of, self.n_jobs))
         self.set_equilibria(points, ends)
         if given.labelling in IN_MEMORY:
-            pairs = in_memory.joined_pairs(f, self.vertices, samples)
+            pairs = labelling.joined_pairs(f, self.vertices, samples)
         else:
             n_blocks = labelling.pair_blocks(len(self.vertices))
             test = partial(labelling.connected_pairs, f, self.vertices, samples=samples)

@@ -27,7 +27,7 @@ def pilot(d, n=300, seed=0):
 
 def plan_of(X, **changes):
     seed = changes.pop("seed", 0)
-    given = Parameters.of(completed("support-vector", changes))
+    given = Parameters(**completed("support-vector", changes))
     return make_ensemble(X, len(X), given, seed)
 
 

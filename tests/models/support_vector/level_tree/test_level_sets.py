@@ -31,7 +31,7 @@ def tree_of(z, gamma=0.5, order=(0, 1, 2)):
 def level_sets(trees, n_rows=420, granularity="default", level=None):
     X = pilot()[0]
     changes = {"gamma": [0.5] * len(trees), "max_iter": 100}
-    plan = make_ensemble(X, len(X), Parameters.of(completed("support-vector", changes)), 0)
+    plan = make_ensemble(X, len(X), Parameters(**completed("support-vector", changes)), 0)
     return LevelSets(plan, trees, X, n_rows, granularity, level, None)
 
 
