@@ -142,6 +142,25 @@ def least_square(squares):
 
 
 @inlined
+def lowest_places(values, count):
+    """Return the indices of at most `count` lowest values (n,), lowest first; ties by index.
+
+    It compiles in a fraction of the time of ``np.argsort``.
+    """
+    places, m = np.empty(count, np.int64), 0
+    for i in range(values.shape[0]):
+        if m == count and not values[i] < values[places[m - 1]]:
+            continue
+        at = min(m, count - 1)
+        while at > 0 and values[places[at - 1]] > values[i]:
+            places[at] = places[at - 1]
+            at -= 1
+        places[at] = i
+        m = min(m + 1, count)
+    return places[:m]
+
+
+@inlined
 def kernel_row(S, n, scale, x, out):
     """Set out[j] = 2^(scale ||S[:, j] - x||^2) for j < n, where scale = -gamma log2(e)."""
     squared_distances(S, n, x, out)

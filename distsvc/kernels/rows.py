@@ -84,19 +84,6 @@ def pairs_together(labels, sizes):
 
 
 @kernel
-def separated_pairs(labels, near):
-    """Return the number of (row, neighbour) pairs with different labels.
-
-    labels (n,) are int32. near (n, k) int64 are the neighbours of each row.
-    """
-    found = 0
-    for i in range(near.shape[0]):
-        for j in range(near.shape[1]):
-            found += labels[near[i, j]] != labels[i]
-    return found
-
-
-@kernel
 def largest_others(shares, labels, others, other_shares):
     """Set `others` (n, m) int32 to the m < k clusters with the largest shares besides a row's own.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel, unchecked
 from distsvc.kernels.lanes import dot, square_distance
-from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, squared_distances
+from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, lowest_places, squared_distances
 
 REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
 """Codes of the maintenance strategies."""
@@ -66,25 +66,9 @@ def _equal_vector(row, n):
 
 
 @inlined
-def _nearest(row, n, p, chosen, k):
-    """Set chosen to the k slots besides p with the largest kernel values; return their number."""
-    m = 0
-    for j in range(n):
-        if j == p or (m == k and row[j] <= row[chosen[k - 1]]):
-            continue
-        place = m if m < k else k - 1
-        while place > 0 and row[chosen[place - 1]] < row[j]:
-            chosen[place] = chosen[place - 1]
-            place -= 1
-        chosen[place] = j
-        m = min(m + 1, k)
-    return m
-
-
-@inlined
-def _random_others(n, p, chosen, k, state):
-    """Set chosen to at most k different random slots besides p; return their number."""
-    m = min(k, n - 1)
+def _random_others(n, p, m, state):
+    """Return m < n different random slots besides p."""
+    chosen = np.empty(m, np.int64)
     for i in range(m):
         is_new = False
         while not is_new:
@@ -98,17 +82,18 @@ def _random_others(n, p, chosen, k, state):
             for other in range(i):
                 is_new = is_new and chosen[other] != j
         chosen[i] = j
-    return m
+    return chosen
 
 
 @inlined
-def _project(S, counts, counts32, p, row, chosen, m, scale):
-    """Give the weight of vector p to the m chosen vectors: phi(p) ~ sum_i d_i phi(s_i), d >= 0.
+def _project(S, counts, counts32, p, row, chosen, scale):
+    """Give the weight of vector p to the chosen vectors (m,): phi(p) ~ sum_i d_i phi(s_i), d >= 0.
 
     Departure from section 3.3.2: the projection is onto the cone, not the span, by coordinate
     descent on m variables. The loss never exceeds the loss of a removal. Weights stay non-negative,
     since the ascent to equilibria would otherwise not be monotone.
     """
+    m = chosen.shape[0]
     gram = np.empty((m, m), np.float32)
     share = np.zeros(m, np.float32)
     d = S.shape[0]
@@ -212,20 +197,22 @@ def squared_norm(S, counts32, n, scale, row, x):
 
 
 @inlined
-def _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scale, strategy):
+def _maintain(S, counts, counts32, born, moments, state, row, loss, k, scale, strategy):
     """Reduce the model from n vectors to n - 1; the vector just added is in the last slot."""
     n = np.int64(state[N_VECTORS])
     p = _smallest_count(counts32, born, n - 1)
-    k = chosen.shape[0]
     if strategy == MERGE:
         _merge(S, counts, counts32, n, p, row, loss, scale)
     elif strategy != REMOVAL:
         kernel_row(S, n, scale, np.ascontiguousarray(S[:, p]), row)
         if strategy == PROJECT_NEAREST:
-            m = _nearest(row, n, p, chosen, k)
+            for j in range(n):
+                loss[j] = -row[j]
+            loss[p] = np.float32(np.inf)
+            chosen = lowest_places(loss[:n], min(k, n - 1))
         else:
-            m = _random_others(n, p, chosen, k, state)
-        _project(S, counts, counts32, p, row, chosen, m, scale)
+            chosen = _random_others(n, p, min(k, n - 1), state)
+        _project(S, counts, counts32, p, row, chosen, scale)
     for f in range(S.shape[0]):  # the vector just added takes the free slot
         S[f, p] = S[f, n - 1]
     counts[p], counts32[p] = counts[n - 1], counts32[n - 1]
@@ -257,7 +244,6 @@ def descend(
     capacity = S.shape[1]
     row = np.empty(capacity, np.float32)
     loss = np.empty(capacity, np.float32)
-    chosen = np.zeros(k, np.int64)
     x_buffer = np.empty(S.shape[0], np.float32)
     for i in range(X.shape[0]):
         x = X[i]
@@ -286,7 +272,7 @@ def descend(
         state[STEP] += np.uint64(1)
         sums[0] += 1.0 / t
         if np.int64(state[N_VECTORS]) > budget:
-            _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scale, strategy)
+            _maintain(S, counts, counts32, born, moments, state, row, loss, k, scale, strategy)
             if theta > 0.0:
                 n = np.int64(state[N_VECTORS])
                 sums[1] = squared_norm(S, counts32, n, scale, row, x_buffer)

@@ -33,8 +33,8 @@ from distsvc.job.parameters import (
 )
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.models.support_vector.boundary.stochastic_gradient import STRATEGIES
-from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.level_tree.ensemble import EFFORTS
+from distsvc.models.support_vector.level_tree.proposals import REFERENCE_ROWS
 
 SUPPORT_VECTOR = SupportVectorClustering().get_params()
 

@@ -10,7 +10,6 @@ from distsvc.kernels.rows import (
     largest_others,
     pairs_together,
     project,
-    separated_pairs,
     walk_on,
 )
 from tests import reference
@@ -100,15 +99,6 @@ def test_pairs_that_two_clusterings_keep_together(plain):
     same = rows[:, :, None] == rows[:, None]
     expected = [[((p & q).sum() - 40) // 2 for q in same] for p in same]
     assert kernel(rows, sizes).tolist() == expected
-
-
-@BOTH
-def test_neighbours_of_other_clusters(plain):
-    rows = labels(1, 60)[0][0]
-    near = np.random.default_rng(1).integers(0, 60, (60, 7))
-    kernel = reference.plain(separated_pairs) if plain else separated_pairs
-    assert kernel(rows, near) == (rows[near] != rows[:, None]).sum()
-    assert kernel(rows[:1], near[:1, :0]) == 0
 
 
 def test_the_largest_besides_the_own():

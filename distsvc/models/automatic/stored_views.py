@@ -28,15 +28,13 @@ from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.level_tree.consensus import (
-    EVEN,
-    Answer,
-    chance_of_one,
-)
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import NEAR_ROWS, LevelSets
 from distsvc.models.support_vector.level_tree.proposals import (
+    EVEN,
+    Answer,
     VoteRows,
+    chance_of_one,
     entropy,
     merit_of,
     rand_index,

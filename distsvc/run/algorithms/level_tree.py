@@ -23,7 +23,6 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges, key_threshold
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
-from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import Grown, LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import (
@@ -33,6 +32,7 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     steps_of_member,
 )
 from distsvc.models.support_vector.level_tree.level_sets import NEARLY, LevelSets
+from distsvc.models.support_vector.level_tree.proposals import REFERENCE_ROWS
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.report.content.limits import PAGE_LIMITS

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from distsvc.models.support_vector.level_tree.consensus import Rival
+from distsvc.models.support_vector.level_tree.proposals import Rival
 from distsvc.report.content.limits import PAGE_LIMITS, PageLimits
 from distsvc.run.algorithms import level_tree
 from distsvc.run.algorithms.algorithm import PilotRows

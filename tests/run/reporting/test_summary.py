@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 import distsvc
 from distsvc.cli.main import main
 from distsvc.job.file import parse_job
-from distsvc.models.support_vector.level_tree import consensus
+from distsvc.models.support_vector.level_tree import proposals
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.published.status import status
 from distsvc.report.page import render_page
@@ -104,7 +104,7 @@ WARNED = {
 def test_every_warning_is_in_log_report_and_page_once(
     tmp_path, case, monkeypatch, caplog, quick_page
 ):
-    monkeypatch.setattr(consensus, "SAME_ANSWER", 0.99)
+    monkeypatch.setattr(proposals, "SAME_ANSWER", 0.99)
     caplog.set_level(logging.INFO, logger="distsvc")
     X, model, sections, words = WARNED[case]
     report = run_job(small_job(write_table(tmp_path / "t.parquet", X), model, **sections))

@@ -21,7 +21,6 @@ from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
-from distsvc.models.support_vector.level_tree.consensus import LEAST_STANDING
 from distsvc.models.support_vector.level_tree.directions import shortest_rows
 from distsvc.models.support_vector.level_tree.ensemble import (
     Ensemble,
@@ -29,6 +28,7 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     rows_of_sample,
 )
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.proposals import LEAST_STANDING
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 

@@ -8,16 +8,16 @@ from typing import Self
 import numpy as np
 
 from distsvc.models.rows.numbering import ranks_by_size
-from distsvc.models.support_vector.level_tree.consensus import (
+from distsvc.models.support_vector.level_tree.ensemble import Ensemble
+from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
+from distsvc.models.support_vector.level_tree.proposals import (
     LEAST_STANDING,
     LOW_SUPPORT,
     REFERENCE_ROWS,
     Answer,
+    VoteRows,
     elect,
 )
-from distsvc.models.support_vector.level_tree.ensemble import Ensemble
-from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
-from distsvc.models.support_vector.level_tree.proposals import VoteRows
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 NEAR_ROWS = 3_000

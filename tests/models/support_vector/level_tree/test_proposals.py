@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
-from distsvc.models.support_vector.level_tree import consensus
-from distsvc.models.support_vector.level_tree.consensus import elect
+from distsvc.models.support_vector.level_tree import proposals as voting
 from distsvc.models.support_vector.level_tree.proposals import (
     DEPTH_WEIGHT,
     PROPOSALS,
     VoteRows,
     _with_rows,
     cuts_into,
+    elect,
     most_like,
     proposals,
     rand_indices,
@@ -127,7 +127,7 @@ def test_the_majority_wins():
     assert [row["winner"] for row in answer.candidates] == [False, True]
     assert answer.candidates[0]["standing"] < answer.candidates[0]["votes"] < 1.0
     assert answer.candidates[0]["support"] == pytest.approx(0.4)
-    assert answer.rival == consensus.Rival(2, answer.candidates[0]["standing"])
+    assert answer.rival == voting.Rival(2, answer.candidates[0]["standing"])
 
 
 def grid_of_centres(side, weights=None):
@@ -151,7 +151,7 @@ def test_agreement_grows_with_the_score():
         (answer.standing / 2.0, 2.0**2.6 / (1 + 2.0**2.6)),
     ):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(consensus, "EVEN_STANDING", even)
+            patch.setattr(voting, "EVEN_STANDING", even)
             assert elected(trees).agreement == pytest.approx(expected)
     given = elect(trees, VoteRows(X), 400, 400, 4)
     assert given.agreement == given.support == 1.0
@@ -180,9 +180,9 @@ def test_many_clusters_have_a_lower_minimum_score(monkeypatch):
     four = found.standing * next(c["standing"] for c in found.candidates if c["n_clusters"] == 4)
     assert found.n_clusters == 2
     assert 0.8 * found.standing < four < found.standing
-    monkeypatch.setattr(consensus, "FLAT_STANDING", 1e9)
+    monkeypatch.setattr(voting, "FLAT_STANDING", 1e9)
     for times, k in ((0.9, 2), (1.1, 1)):  # two clusters need twice as much as four
-        monkeypatch.setattr(consensus, "STANDING_OF_MANY", times * 4 * four)
+        monkeypatch.setattr(voting, "STANDING_OF_MANY", times * 4 * four)
         assert elected(trees).n_clusters == k
 
 
