@@ -11,21 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
 from distsvc.inputs.rows import Input
-from distsvc.job.parameters import (
-    COUNT,
-    IN_MEMORY,
-    Assignment,
-    Effort,
-    Granularity,
-    InMemory,
-    Iterate,
-    Labelling,
-    Maintenance,
-    RandomState,
-    Solver,
-    Stopping,
-    Variant,
-)
+from distsvc.job import parameters as allowed
 from distsvc.models.bases.interface import PublishedSettings, StreamEstimator
 from distsvc.models.bases.passes import OutlierEstimator, Passes, Phases, map_rows
 from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
@@ -258,20 +244,20 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     _: KW_ONLY
     nu: float | None = None
     C: float | None = None
-    solver: Solver = "bsgd"
+    solver: allowed.Solver = "bsgd"
     budget: int | None = None
-    maintenance: Maintenance = "merge"
+    maintenance: allowed.Maintenance = "merge"
     projection_size: int = 5
-    stopping: Stopping = "held-out"
+    stopping: allowed.Stopping = "held-out"
     tol: float = 1e-3
     theta: float = 0.01
     max_iter: int = 200_000
-    iterate: Iterate = "last"
-    labelling: Labelling | InMemory = "auto"
+    iterate: allowed.Iterate = "last"
+    labelling: allowed.Labelling | allowed.InMemory = "auto"
     n_clusters: int | None = None
-    effort: Effort = "default"
-    granularity: Granularity = "default"
-    assignment: Assignment = "vote"
+    effort: allowed.Effort = "default"
+    granularity: allowed.Granularity = "default"
+    assignment: allowed.Assignment = "vote"
     bridging: bool = True
     epsilon: float = 0.1
     segment_samples: int = 20
@@ -279,10 +265,10 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     ball_radius: float = 0.3
     merge_radius: float = 0.1
     noise: bool = False
-    variant: Variant = "default"
+    variant: allowed.Variant = "default"
     n_jobs: int | None = None
     verbose: int = 0
-    random_state: RandomState = None
+    random_state: allowed.RandomState = None
 
     _algorithm = "support-vector"
     _engine: EitherEngine = field(init=False)
@@ -291,7 +277,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         started, phases = perf_counter(), Phases(self)
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        if self.labelling in IN_MEMORY and not source.in_memory:
+        if self.labelling in allowed.IN_MEMORY and not source.in_memory:
             raise ParameterError(
                 f"labelling={self.labelling!r} needs all rows at once: give an array or a table "
                 "in memory, or a sample"
@@ -393,7 +379,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         if sum(value is not None for value in (n_clusters, level, significance)) != 1:
             raise ValueError("give exactly one of n_clusters, level and significance")
         if n_clusters is not None:
-            COUNT.check("n_clusters", n_clusters)
+            allowed.COUNT.check("n_clusters", n_clusters)
         for name, value in (("level", level), ("significance", significance)):
             if value is not None and not (isinstance(value, Real) and value == value):
                 raise ValueError(f"{name} must be a number, found {value!r}")
@@ -418,12 +404,11 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         self.n_clusters_ = engine.rule.n_clusters
         self.equilibria_ = engine.original(engine.equilibria)
         self.equilibrium_labels_ = engine.equilibrium_labels
-        if isinstance(engine, BoundaryEngine) and engine.parameters.labelling not in IN_MEMORY:
-            self.epsilon_, self.n_boundary_ = engine.epsilon, engine.boundary.n_rows
         if isinstance(engine, LevelTreeEngine):
-            answer = engine.levels.answer
-            self.tree_ = engine.levels.tree
+            answer, self.tree_ = engine.levels.answer, engine.levels.tree
             self.agreement_, self.candidates_ = answer.agreement, answer.candidates
+        elif engine.parameters.labelling not in allowed.IN_MEMORY:
+            self.epsilon_, self.n_boundary_ = engine.epsilon, engine.boundary.n_rows
 
     def _settle(self) -> None:
         check_is_fitted(self, "dual_coef_")
