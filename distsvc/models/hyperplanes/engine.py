@@ -9,8 +9,7 @@ import numpy as np
 
 from distsvc.errors import UnusableRowsError
 from distsvc.job.parameters import Given
-from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import GrowingTree, elbow, valley
+from distsvc.models.hyperplanes.tree import GrowingTree, TreeRule, elbow, valley
 from distsvc.models.rows import sampling
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.checkpoints import (

@@ -89,7 +89,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         Minus `score_samples`: high near another cluster. No row counts as outside, however far it
         is from all others.
     n_clusters_ : int
-    cluster_tree_ : TreeRule of distsvc.models.hyperplanes.rule
+    cluster_tree_ : TreeRule of distsvc.models.hyperplanes.tree
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
         are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float

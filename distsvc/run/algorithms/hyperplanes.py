@@ -18,8 +18,7 @@ import numpy as np
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given, check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import GrowingTree, valley
+from distsvc.models.hyperplanes.tree import GrowingTree, TreeRule, valley
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.limits import PAGE_LIMITS

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distsvc.kernels.hyperplanes import route
 from distsvc.models.hyperplanes.tree import GrowingTree, split_order
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -234,3 +235,17 @@ def test_thresholds_put_the_hyperplane_at_b_from_the_mean():
     assert (found.b == tree.b[places]).all()
     np.testing.assert_allclose(np.linalg.norm(found.V, axis=1), 1.0, rtol=1e-5)
     assert (found.spreads > 0.0).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_rows_are_labelled_by_the_last_nodes_of_their_paths(k):
+    X, rule = rows(400, 3), grown().with_rows("prune").cut(k)
+    found = rule.label(X)
+    ends, margins = route(X, rule.V, rule.thresholds, rule.spreads, rule.cut_children)
+    assert list(found) == list(rule.meanings) == ["label", "score", "outlier"]
+    assert found["label"].tobytes() == rule.clusters[ends].tobytes()
+    assert found["score"].tobytes() == margins.tobytes()
+    assert [part.dtype for part in found.values()] == [np.int32, np.float32, bool]
+    assert not found["outlier"].any()
+    assert rule.n_clusters == k == len(set(found["label"]))
+    assert [len(part) for part in rule.label(X[:0]).values()] == [0, 0, 0]

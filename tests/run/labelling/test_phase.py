@@ -11,7 +11,7 @@ import pytest
 from distsvc.job.config import OutputConfig
 from distsvc.kernels.scaling import count_between
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.hyperplanes.rule import TreeRule
+from distsvc.models.hyperplanes.tree import TreeRule
 from distsvc.models.linear.rule import OneClassRule
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.rule import LevelRule
