@@ -7,6 +7,7 @@ principal component, f_hat(x; h) is `density.binned_density`, and x* `density.lo
 import heapq
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -116,9 +117,10 @@ class DePDDP(TreeBaseline):
         growth = Growth(Z, self)
         while growth.heap and (self.n_clusters is None or len(growth.members) < self.n_clusters):
             growth.split_next()
-        self.counts_, self.densities_ = np.array(growth.counts), np.array(growth.densities)
-        nodes = np.array(growth.directions), np.array(growth.thresholds), np.array(growth.children)
-        self._take_tree(nodes, self.counts_, np.array(growth.spreads))
+        of = {name: np.array([node[name] for node in growth.nodes]) for name in growth.nodes[0]}
+        self.counts_, self.densities_ = of["count"], of["density"]
+        nodes = of["direction"], of["threshold"], of["children"]
+        self._take_tree(nodes, self.counts_, of["spread"])
         self.labels_ = np.empty(len(X), np.int32)
         for leaf, rows in growth.members.items():
             self.labels_[rows] = self.clusters_[leaf]
@@ -138,13 +140,7 @@ class Growth:
     def __init__(self, Z: np.ndarray, parameters: DePDDP):
         self.Z, self.parameters = Z, parameters
         self.members: dict[int, np.ndarray] = {}  # row numbers of every leaf, ascending
-        # Values of every node; the direction is 0 in a leaf, and the spread 1.
-        self.directions: list[np.ndarray] = []
-        self.thresholds: list[float] = []
-        self.children: list[tuple[int, int]] = []
-        self.counts: list[int] = []  # rows
-        self.densities: list[float] = []  # at the lowest minimum; infinity without one
-        self.spreads: list[float] = []  # standard deviation of the projections
+        self.nodes: list[dict[str, Any]] = []
         # Leaves that can be split: density, node, direction, threshold and projections.
         self.heap: list[tuple[float, int, np.ndarray, float, np.ndarray]] = []
         self._add(np.arange(len(Z)))
@@ -153,22 +149,17 @@ class Growth:
         """Split the leaf with the lowest density."""
         _, node, direction, threshold, positions = heapq.heappop(self.heap)
         rows, below = self.members.pop(node), positions <= threshold
-        self.spreads[node] = spread(positions)
-        self.directions[node], self.thresholds[node] = direction, threshold
-        self.children[node] = len(self.counts), len(self.counts) + 1
+        inner = {"spread": spread(positions), "direction": direction, "threshold": threshold}
+        self.nodes[node] |= inner | {"children": (len(self.nodes), len(self.nodes) + 1)}
         self._add(rows[below])
         self._add(rows[~below])
 
     def _add(self, members: np.ndarray) -> None:
         """Add a leaf with these rows, and find its split."""
-        node = len(self.counts)
+        node, nothing = len(self.nodes), np.zeros(self.Z.shape[1], np.float32)
         self.members[node] = members
-        self.directions.append(np.zeros(self.Z.shape[1], np.float32))
-        self.thresholds.append(0.0)
-        self.children.append((NO_CHILD, NO_CHILD))
-        self.counts.append(len(members))
-        self.densities.append(np.inf)
-        self.spreads.append(1.0)
+        of = {"direction": nothing, "threshold": 0.0, "children": (NO_CHILD, NO_CHILD)}
+        self.nodes.append(of | {"count": len(members), "density": np.inf, "spread": 1.0})
         given, rows = self.parameters, take_rows(self.Z, members)
         fewest = max(int(given.min_samples), int(np.ceil(given.trim * len(rows))))
         if len(rows) < 2 * fewest or (direction := first_component(rows)) is None:
@@ -179,8 +170,9 @@ class Growth:
             return
         lowest = lowest_minimum(positions, width, given.grid_size, fewest)
         if lowest is not None:
-            threshold, self.densities[node] = lowest
-            leaf = self.densities[node], node, direction, threshold, positions
+            threshold, density = lowest
+            self.nodes[node]["density"] = density
+            leaf = density, node, direction, threshold, positions
             heapq.heappush(self.heap, leaf)
 
 

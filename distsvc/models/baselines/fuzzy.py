@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -14,14 +13,6 @@ from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.rules import Centres, memberships_of
 from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.rows.threads import map_blocks, map_threads
-
-
-class Alternation(NamedTuple):
-    """Result of one start."""
-
-    centres: np.ndarray
-    objectives: np.ndarray
-    converged: bool
 
 
 @dataclass(eq=False, repr=False)
@@ -102,13 +93,13 @@ class FuzzyCMeans(CentreBaseline):
         ]
         given = float(self.m), float(self.tol), int(self.max_iter)
         runs = map_threads(lambda start: alternate(shuffled, start, *given), starts, self.n_jobs)
-        best = min(runs, key=lambda run: run.objectives[-1])
-        if not best.converged:
+        centres, objectives, converged = min(runs, key=lambda run: run[1][-1])
+        if not converged:
             text = f"memberships still change by more than tol after {self.max_iter} iterations"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
-        self.cluster_centers_ = Centres.by_size(best.centres, X).centres
-        self.objectives_ = best.objectives
-        self.objective_, self.n_iter_ = float(best.objectives[-1]), len(best.objectives)
+        self.cluster_centers_ = Centres.by_size(centres, X).centres
+        self.objectives_ = np.array(objectives)
+        self.objective_, self.n_iter_ = objectives[-1], len(objectives)
         self.memberships_ = self._memberships(X)
         self.labels_ = self._labels(X)
         self._hold_rows(X)
@@ -150,8 +141,11 @@ class FuzzyCMeans(CentreBaseline):
 
 def alternate(
     X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter: int
-) -> Alternation:
-    """Iterate from centres (k, d) on rows X (n, d), float64."""
+) -> tuple[np.ndarray, list[float], bool]:
+    """Iterate from centres (k, d) on rows X (n, d), float64.
+
+    Return the last centres, all objectives, and whether the iterations converged.
+    """
     memberships = memberships_of(cdist(X, centres, "sqeuclidean"), m)
     objectives: list[float] = []
     converged = False
@@ -164,4 +158,4 @@ def alternate(
         before, memberships = memberships, memberships_of(squared, m)
         objectives.append(float((memberships**m * squared).sum()))
         converged = bool(np.abs(memberships - before).max() <= tol)
-    return Alternation(centres, np.array(objectives), converged)
+    return centres, objectives, converged
