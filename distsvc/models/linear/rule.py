@@ -10,8 +10,7 @@ from distsvc.kernels.linear import closeness
 from distsvc.models.linear.coordinate_descent import Rows
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import ArrayField, Fact, real
-from distsvc.models.rules.reasons import Typical
-from distsvc.models.rules.rule import Rule, ScoreWords
+from distsvc.models.rules.rule import Rule, ScoreWords, Typical
 
 DECISION_AXIS = "decision value; negative is outside"
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.models.rules.fields import ClustersField
-from distsvc.models.rules.reasons import Typical
-from distsvc.models.rules.rule import Rule
+from distsvc.models.rules.rule import Rule, Typical
 
 INTO = "joined_into"
 

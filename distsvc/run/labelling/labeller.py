@@ -12,8 +12,7 @@ import numpy as np
 from distsvc.errors import DataError, UnusableRowsError, times_in_words
 from distsvc.models.nights.drift import decile_edges, unit_factors
 from distsvc.models.rows.scaling import MAX_ROW_LENGTH, check_length
-from distsvc.models.rules.reasons import Typical
-from distsvc.models.rules.rule import Rule
+from distsvc.models.rules.rule import Rule, Typical
 from distsvc.run.algorithms import rule_named
 from distsvc.run.work.directory import Result, RunDirectory
 

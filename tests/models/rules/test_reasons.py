@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from distsvc.models.rules import reasons
-from distsvc.models.rules.reasons import Typical, pulls
+from distsvc.models.rules import rule as reasons
+from distsvc.models.rules.rule import Typical, pulls
 
 EACH = np.arange(4)
 

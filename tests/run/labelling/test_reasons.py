@@ -7,7 +7,7 @@ import pytest
 
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule, OneClassRule
-from distsvc.models.rules.reasons import Typical
+from distsvc.models.rules.rule import Typical
 from distsvc.run.labelling.columns import Reasons
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Codes, Numeric, OneHot, Time
