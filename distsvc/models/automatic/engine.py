@@ -1,8 +1,8 @@
 """The engine of the default algorithm: models of columns, views of the rows, and the choice.
 
-If columns are modelled, the views are a mixture and a graph of near rows (module `modelled_views`).
-If columns stay as stored, the views are level trees of the columns and of a graph (module
-`stored_views`).
+If columns are modelled, a mixture and a graph of near rows propose clusters (module
+`modelled_views`). If columns stay as stored, level trees of the columns decide if they are clear,
+and level trees of the graph otherwise (module `stored_views`).
 
 A run that continues an earlier run keeps the earlier clusters unless others are clearly better.
 Answers that are nearly as good would otherwise alternate.
@@ -18,13 +18,9 @@ from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.parameters import check_parameters, completed
 from distsvc.kernels.population import SIGNAL_SHARE
 from distsvc.models.automatic.decision import GRAPH
-from distsvc.models.automatic.modelled_views import (
-    LEAST_GRAPH_STANDING,
-    ModelledRows,
-    ModelledViews,
-)
+from distsvc.models.automatic.modelled_views import ModelledRows, ModelledViews
 from distsvc.models.automatic.previous import PreviousAnswer
-from distsvc.models.automatic.stored_views import StoredViews
+from distsvc.models.automatic.stored_views import StoredViews, is_clear
 from distsvc.models.automatic.views import ViewAnswer
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ZERO_INFLATED, ColumnModel
@@ -117,8 +113,6 @@ class AutomaticEngine(Engine):
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
         self.before = previous
-        self.levels.before = self.graph.before = previous.labels
-        self.levels.follow = False  # `choose` decides this when it has compared both trees
 
     def model_columns(
         self,
@@ -148,7 +142,6 @@ class AutomaticEngine(Engine):
         if columns.n_columns > MAX_MIXED:
             columns = columns.along_components(X, rows, before)
         self.modelled = ModelledRows.of(columns, X, rows)
-        self.graph.least_standing = LEAST_GRAPH_STANDING
         return columns
 
     @property
@@ -160,11 +153,12 @@ class AutomaticEngine(Engine):
         if self.modelled is None:
             self.levels.set_pilot(pilot, n_rows)
             self.centre, self.pilot = self.levels.centre, self.levels.pilot
+            if self.before is not None:
+                self.levels.before = self.graph.before = self.before.labels
         else:
             self.centre = pilot.mean(axis=0, dtype=np.float64)
             self.pilot = self.centred(pilot)
-        if self.uses_graph:
-            self.graph.set_pilot(self.pilot)
+        self.graph.set_pilot(self.pilot)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return rows X (n, d) with keys (n,) as stored, or as latent draws (n, r) if modelled."""
@@ -183,13 +177,15 @@ class AutomaticEngine(Engine):
 
     @property
     def uses_graph(self) -> bool:
-        """Whether a graph is used.
+        """Whether a graph is needed; level trees of stored columns must have learned.
 
-        It is not used for at most `FLAT` stored columns, or for a few points with many rows each.
+        It is not needed for at most `FLAT` stored columns, for a few points with many rows each, or
+        if level trees of the stored columns are clear.
         """
         if self.modelled is not None:
             return True
-        return self.pilot.shape[1] > FLAT and not self.levels.ensemble.ties
+        flat = self.pilot.shape[1] <= FLAT or self.levels.ensemble.ties
+        return not flat and not is_clear(self.levels.levels)
 
     def learn_graph(self, X: np.ndarray, keys: np.ndarray) -> None:
         """Learn the graph of rows X (m, r) from `learned`, sorted by keys (m,)."""
@@ -198,7 +194,7 @@ class AutomaticEngine(Engine):
 
     @cached_property
     def views(self) -> StoredViews | ModelledViews:
-        """Views; level trees of stored columns must have learned."""
+        """Views; level trees of stored columns must have learned, and the graph if it is used."""
         if self.modelled is None:
             return StoredViews(self.levels, self.graph)
         return ModelledViews(

@@ -30,9 +30,9 @@ class AutoClustering(MixedClusterEstimator):
     Some tables without categories and missing values keep their columns as stored: tables with at
     most three columns (one of them continuous), with more than 40 signals, or with more than 1,000
     columns; normalised rows; and a few points with many rows each. Such columns should be on
-    comparable scales. The views are then level trees of the columns and of the graph, and the
-    higher score wins. With `n_clusters`, k-means is a third view. The winner's clusters are even in
-    size, and separate few neighbours.
+    comparable scales. Then level trees of the columns decide if they are clear or if there is no
+    graph, and level trees of the graph otherwise. With `n_clusters`, k-means is a second proposal.
+    The chosen one has clusters of more even sizes, or separates fewer neighbours.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class AutoClustering(MixedClusterEstimator):
     n_clusters_ : int
     algorithm_ : {"graph", "mixture", "support-vector", "centres"}
         View of the answer: the graph or the mixture. If columns stay as stored, it is the graph,
-        the level tree of the columns ("support-vector"), or k-means ("centres").
+        level trees of the columns ("support-vector"), or k-means ("centres").
     why_ : str
         Reason for the choice of the view, in sentences.
     agreement_ : float
@@ -82,7 +82,7 @@ class AutoClustering(MixedClusterEstimator):
         k-means, with this answer.
     likeness_ : float or None
         Adjusted Rand index between the answer and the most probable other answer, if columns are
-        modelled; otherwise between the answers of columns and graph. None if there is only one.
+        modelled. None if no other answer is known.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
 
@@ -138,17 +138,10 @@ class AutoClustering(MixedClusterEstimator):
         X, keys = passes.draw(levels.sample_ranges)  # the graph uses a part of this sample
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
-        pilot = passes.pilot
-        if engine.model_columns(pilot, passes.pilot_keys, self._nominal(pilot.shape[1])):
-            pilot, X = engine.learned(pilot, passes.pilot_keys), engine.learned(X, keys)
-        engine.set_pilot(pilot, n_rows)
-        if engine.uses_graph:
-            last = engine.graph.key_ranges(n_rows)[-1]
-            first = slice(0, sampling.slice_by_key(keys, *last).stop)
-            learn_graph = partial(engine.learn_graph, X[first], keys[first])
-            with one_thread():  # threads that set limits in turns would restore wrong ones
-                both(learn_graph, engine.learn_mixtures, self.n_jobs)
-            phases.ended("graph of near rows, its models and their vote")
+        engine.model_columns(passes.pilot, passes.pilot_keys, self._nominal(X.shape[1]))
+        engine.set_pilot(engine.learned(passes.pilot, passes.pilot_keys), n_rows)
+        own = slice(0, sampling.slice_by_key(keys, *engine.graph.key_ranges(n_rows)[-1]).stop)
+        of_graph = engine.learned(X[own].copy(), keys[own]), keys[own]
         if engine.columns is None:
             rows = levels.seen(X)
             del X
@@ -156,6 +149,11 @@ class AutoClustering(MixedClusterEstimator):
             del rows, keys
             levels.find_clusters(())
             phases.ended("level trees of the columns")
+        if engine.uses_graph:
+            learn_graph = partial(engine.learn_graph, *of_graph)
+            with one_thread():  # threads that set limits in turns would restore wrong ones
+                both(learn_graph, engine.learn_mixtures, self.n_jobs)
+            phases.ended("graph of near rows, its models and their vote")
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
 

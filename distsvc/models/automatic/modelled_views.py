@@ -34,14 +34,7 @@ from distsvc.models.mixture.search import possible_shape
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
-
-LEAST_GRAPH_STANDING = 0.1
-"""Minimum score of the graph's best partition; below it the graph proposes nothing.
-
-It is lower than `graph.engine.GRAPH_STANDING`, because `decide` compares the proposal again.
-"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ class ModelledViews(Views):
         nu: float | None,
         before: PreviousAnswer | None,
     ):
-        super().__init__(pilot, leading_directions(pilot), graph, nu)
+        super().__init__(pilot, graph, nu)
         self.rows, self.origin, self.before = rows, origin, before
         values = (rows.labelled - origin)[:, rows.columns.layout.latent].astype(np.float32)
         if nu is not None:

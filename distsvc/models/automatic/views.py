@@ -10,6 +10,7 @@ from distsvc.kernels.rows import project
 from distsvc.models.automatic.decision import ViewDecision
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import Scored
@@ -22,7 +23,7 @@ class ViewAnswer:
     view: str  # "support-vector", "graph", "mixture" or "centres"
     make: Callable[[], Rule]
     agreement: float  # `AutoClustering.agreement_`
-    support: float  # share of the view's models that find the answer; the agreement, if modelled
+    support: float  # share of the models that find the answer; the agreement, if modelled
     why: str  # reason for the choice, in sentences
     counts: Mapping[str, int]  # number of clusters of each view's best proposal
     likeness: float | None = None  # `AutoClustering.likeness_`
@@ -33,17 +34,16 @@ class ViewAnswer:
 
 
 class Views:
-    """Base of `StoredViews` and `ModelledViews`: pilot rows and their neighbour graph.
+    """Base class of `StoredViews` and `ModelledViews`: pilot rows and their neighbour graph.
 
     Pilot rows (m, d) float32 are centred; the graph may use only the first of them. Outlier scores
-    depend on distances along `components` (q, d) float32. `nu` is the share of the pilot rows
+    depend on distances along their `leading_directions`. `nu` is the share of the pilot rows
     outside; None for the default limit.
     """
 
-    def __init__(
-        self, pilot: np.ndarray, components: np.ndarray, graph: GraphEngine, nu: float | None
-    ):
-        self.pilot, self.components, self.graph, self.nu = pilot, components, graph, nu
+    def __init__(self, pilot: np.ndarray, graph: GraphEngine, nu: float | None):
+        self.pilot, self.graph, self.nu = pilot, graph, nu
+        self.components = leading_directions(pilot)  # (q, d) float32
         # If pilot rows are random draws: the rows (m, d) float32 as they are labelled.
         self.values: np.ndarray | None = None
 

@@ -1,4 +1,4 @@
-"""Engine of graph views: a level tree of diffusion coordinates, and landmarks for other rows.
+"""Engine of the graph's view: a level tree of diffusion coordinates, and landmarks for other rows.
 
 | step | where |
 |---|---|
@@ -30,10 +30,6 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 GRAPH_ROWS = 10_000
 """Maximum number of rows in a graph."""
 
-GRAPH_STANDING = 0.15
-"""Minimum score per model of the winning cut; below it the answer is one cluster. It is higher than
-for columns, because a graph finds clusters more easily."""
-
 LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
@@ -61,7 +57,6 @@ class GraphEngine:
     before: np.ndarray | None  # labels of the first rows in the previous answer
     values: np.ndarray | None = None  # (l, p) float32: rows as labelled, if points are draws
     n_jobs: int | None = 1  # threads; the number changes no answer
-    least_standing = GRAPH_STANDING
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = Parameters(**vars(parameters) | {"nu": None}), seed
@@ -113,12 +108,11 @@ class GraphEngine:
         else:
             self.coordinates = coordinates
             self.tree = LevelTreeEngine(self.parameters, self.seed)
-            self.tree.least_standing, self.tree.n_jobs = self.least_standing, self.n_jobs
+            self.tree.n_jobs = self.n_jobs
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
             if self.before is not None:
                 first = np.unique(point_of, return_index=True)[1]
                 self.tree.before = self.before[first[first < len(self.before)]]
-                self.tree.follow = False
 
     @property
     def seen(self) -> np.ndarray:
@@ -204,5 +198,5 @@ def clarity(rows: np.ndarray, seed: int) -> float:
     engine.learn()
     if engine.coordinates is None:
         return 0.0
-    answer = engine.tree.levels.blind
+    answer = engine.tree.levels.answer
     return answer.standing if answer.n_clusters > 1 else 0.0

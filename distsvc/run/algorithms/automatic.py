@@ -1,11 +1,12 @@
 """Default algorithm of a job: views of a table, and the choice among them.
 
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
-2. If the columns are not modelled, level trees learn from them, in phases of their own.
+2. If columns stay as stored, level trees learn from them, in phases of their own. If these are
+   clear, there is no graph.
 3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
    each model of middle width is a task, which learns from them. ``learn-graph-others``: all other
    models, unless the first agree. Meanwhile the driver fits the mixtures of modelled columns.
-4. ``choose``: the driver compares the proposals of both views, and chooses.
+4. ``choose``: the driver compares the proposals, and chooses.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -151,8 +152,8 @@ class Automatic(AlgorithmJob):
     def learned(self) -> Learned:
         engine, answer = self.engine, self.engine.answer
         learned = super().learned()
-        alone = self.levels.learned() if engine.columns is None else None
-        if alone and answer.view == LEVEL_TREE:  # reported by its own name
+        alone = self.levels.learned() if answer.view == LEVEL_TREE else None
+        if alone:  # reported by its own name
             learned = replace(alone, algorithm=LEVEL_TREE)
         considered = [
             Considered(algorithm=name, n_clusters=count, chosen=name == answer.view)

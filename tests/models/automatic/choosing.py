@@ -1,5 +1,8 @@
 """Patches that make one view give the answer."""
 
+import numpy as np
+
+from distsvc.models.automatic import stored_views
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.stored_views import StoredViews
 
@@ -7,20 +10,17 @@ FAMILIES = ("support-vector", "graph")
 
 
 def keep_columns(monkeypatch):
-    """Let columns stay as stored, so that the standings of the views decide."""
+    """Let columns stay as stored, so that level trees decide."""
     monkeypatch.setattr(AutomaticEngine, "model_columns", lambda *_: None)
 
 
 def let(monkeypatch, family):
-    """Let the view `family` give the answer whenever it has several clusters."""
-    clearest, merits = StoredViews._clearest, StoredViews._merits
-
-    def chosen(views, standing):
-        return family if family in standing else clearest(views, standing)
+    """Let the view `family` give the answer, also with a given number of clusters."""
+    merits = StoredViews._merits
 
     def measured(views, divisions):
         return {family: 1.0} if family in divisions else merits(views, divisions)
 
     keep_columns(monkeypatch)
-    monkeypatch.setattr(StoredViews, "_clearest", chosen)
+    monkeypatch.setattr(stored_views, "CLEAR", np.inf if family == "graph" else -np.inf)
     monkeypatch.setattr(StoredViews, "_merits", measured)

@@ -9,12 +9,10 @@ from sklearn.preprocessing import normalize
 
 from distsvc import AutoClustering, SupportVectorClustering
 from distsvc.errors import UnusableRowsError
-from distsvc.models.automatic.stored_views import METHODS
+from distsvc.models.automatic.stored_views import LATTICE_STANDING, METHODS
 from distsvc.models.graph import coordinates
-from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
-from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
-from distsvc.models.support_vector.level_tree.ensemble import Ensemble
+from distsvc.models.support_vector.level_tree.proposals import LEAST_STANDING
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests.models.automatic.choosing import FAMILIES, keep_columns, let
 from tests.quiet_fits import quietly
@@ -44,7 +42,7 @@ def test_where_density_divides_the_columns_it_is_the_level_tree(monkeypatch):
     assert (model.labels_ == own.labels_).all()
     assert (model.decision_function(X) == own.decision_function(X)).all()
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    assert "The columns (" in model.why_
+    assert "The columns decided (score " in model.why_
 
 
 def test_else_it_is_the_graph_with_the_scores_of_the_level_tree(monkeypatch):
@@ -56,7 +54,7 @@ def test_else_it_is_the_graph_with_the_scores_of_the_level_tree(monkeypatch):
     assert (model.predict(X) == model.labels_).all()
     assert model.n_clusters_ == len(set(model.labels_))
     assert adjusted_rand_score(y, model.labels_) > 0.95
-    assert "The neighbour graph (" in model.why_
+    assert "The neighbour graph decided (score " in model.why_
     far = np.vstack([X, 30.0 + np.zeros((1, 5))])
     scores = model.decision_function(far)
     assert scores.argmin() == len(X)
@@ -70,32 +68,19 @@ def test_handwritten_digits_hang_together_along_the_graph():
     assert normalized_mutual_info_score(y, model.labels_) > 0.85
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_both_answers_are_compared(family, monkeypatch):
-    let(monkeypatch, family)
-    model = quietly(estimator(), blobs()[0])
-    engine = model._engine
-    several = [
-        engine.levels.rule.labels(engine.pilot),
-        engine.graph.labels(engine.graph.tree.levels)[engine.graph.point_of],
-    ]
-    assert model.likeness_ == pytest.approx(adjusted_rand_score(*several))
-
-
 @pytest.mark.parametrize("d", [1, 3])
-def test_up_to_three_columns_are_the_level_trees(d, monkeypatch):
-    let(monkeypatch, "graph")
+def test_up_to_three_columns_have_no_graph(d):
     model = quietly(estimator(), blobs(300, d)[0])
     assert (model.algorithm_, model.likeness_) == ("support-vector", None)
     assert isinstance(model._engine.rule, LevelRule)
-    assert "decided alone" in model.why_
+    assert "its columns decided" in model.why_
 
 
 def test_few_different_rows_have_no_graph():
     X = np.random.default_rng(0).normal(size=(90, 5))
     model = quietly(estimator(), X)
     assert (model.algorithm_, model.likeness_) == ("support-vector", None)
-    assert "there is no neighbour graph" in model.why_
+    assert "too few distinct rows for a neighbour graph" in model.why_
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "centres"])
@@ -113,11 +98,11 @@ def test_a_number_of_clusters_is_found_by_each(k, family, monkeypatch):
 
 @pytest.mark.parametrize("d", [1, 2, 3, 120])
 def test_about_centres_it_is_k_means(d):
-    # no density divides these, and no graph
+    # neither density nor a graph divides these
     X = np.random.default_rng(0).normal(size=(600, d)) * 0.9 ** np.arange(d)
     model = quietly(estimator(n_clusters=4), X)
     assert model.algorithm_ == "centres"
-    points = X @ model._engine.views.axes.T if d > 100 else X
+    points = X @ model._engine.graph.axes.T if d > 100 else X
     found = [points[model.labels_ == c] for c in range(4)]
     spread = sum(((rows - rows.mean(axis=0)) ** 2).sum() for rows in found)
     assert spread < 1.02 * KMeans(4, n_init=10, random_state=0).fit(points).inertia_
@@ -152,49 +137,33 @@ def test_nu_is_the_share_outside_whichever_it_is(family, monkeypatch):
 def test_rows_without_clusters_are_one():
     X = np.random.default_rng(0).normal(size=(300, 5))
     model = quietly(estimator(), X)
-    assert (model.algorithm_, model.n_clusters_) == ("support-vector", 1)
+    assert (model.algorithm_, model.n_clusters_) == ("graph", 1)
     assert "beyond chance" in model.why_
 
 
-@pytest.mark.parametrize(("enough", "k"), [(1.0, 4), (3.0, 1)])
-def test_both_views_decide_together_whether_there_are_clusters(enough, k, monkeypatch):
+@pytest.mark.parametrize(("times", "view"), [(0.9, "support-vector"), (1.1, "graph")])
+def test_columns_decide_from_a_score_on(times, view, monkeypatch):
     X, y = blobs()
-    monkeypatch.setattr(Ensemble, "rounds", property(lambda self: (range(len(self.members)), [])))
-    own = quietly(estimator(), X)._engine.views.answers
-    for name, target in (
-        ("support-vector", (LevelTreeEngine, "least_standing")),
-        ("graph", (GraphEngine, "least_standing")),
-    ):
-        monkeypatch.setattr(*target, 2.0 * own[name].standing / 1.1)  # too little for one alone
-    monkeypatch.setattr("distsvc.models.automatic.stored_views.ENOUGH", enough)
-    model = quietly(estimator(), X)
-    assert model.n_clusters_ == k
-    assert adjusted_rand_score(y, model.labels_) == (1.0 if k > 1 else 0.0)
-    assert any("one cluster" in note for note in model.notes_) == (k == 1)
-    assert model._engine.views.score_ratio == pytest.approx(1.1 / enough)
+    standing = quietly(estimator(), X)._engine.levels.levels.answer.standing
+    monkeypatch.setattr("distsvc.models.automatic.stored_views.CLEAR", times * standing)
+    model, given = quietly(estimator(), X), quietly(estimator(n_clusters=3), X)
+    assert model.algorithm_ == view
+    assert model._engine.graph.placed == given._engine.graph.placed == (view == "graph")
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    assert (model.cut(3) == given.labels_).all()
 
 
 @pytest.mark.parametrize(
-    ("patched", "enough", "times", "k"),
-    [
-        ("MOST_TIED", 3.5, 3.4, 1),
-        ("MOST_TIED", 3.5, 3.6, 4),
-        ("RESTARTS", 0.6, 0.5, 1),
-        ("RESTARTS", 0.6, 0.7, 4),
-    ],
+    ("patched", "least", "why"),
+    [("MOST_TIED", LATTICE_STANDING, "few values"), ("RESTARTS", LEAST_STANDING, "20 pieces")],
 )
-def test_without_a_graph_or_with_one_in_pieces_the_columns_decide_alone(
-    patched, enough, times, k, monkeypatch
-):
-    in_pieces = patched == "RESTARTS"
-    monkeypatch.setattr(coordinates, patched, 1.0 if in_pieces else -1.0)
-    X, _ = blobs()
-    standing = quietly(estimator(), X)._engine.views.answers["support-vector"].standing
-    monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
-    model = quietly(estimator(), X)
-    assert model.n_clusters_ == k
-    assert model._engine.views.score_ratio == pytest.approx(times / enough)
-    assert ("more than 20 pieces" in model.why_) == in_pieces
+def test_without_a_graph_the_columns_decide(patched, least, why, monkeypatch):
+    let(monkeypatch, "graph")
+    monkeypatch.setattr(coordinates, patched, 1.0 if patched == "RESTARTS" else -1.0)
+    model = quietly(estimator(), blobs()[0])
+    assert (model.algorithm_, model.n_clusters_) == ("support-vector", 4)
+    assert model._engine.levels.levels.least_standing == least
+    assert why in model.why_
 
 
 def test_columns_of_few_values_that_are_independent_are_one_cluster():
@@ -203,8 +172,7 @@ def test_columns_of_few_values_that_are_independent_are_one_cluster():
     X = np.column_stack([random.choice(3, 1500, p=p) for p in shares])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     model = quietly(estimator(), X)
-    own = model._engine.views.answers["support-vector"].standing
-    assert own > 1.2 * LevelTreeEngine.least_standing
+    assert LEAST_STANDING < model._engine.levels.levels.answer.standing < LATTICE_STANDING
     assert model.n_clusters_ == 1
 
 

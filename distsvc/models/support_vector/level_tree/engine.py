@@ -28,7 +28,6 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     rows_of_sample,
 )
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
-from distsvc.models.support_vector.level_tree.proposals import LEAST_STANDING
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
@@ -43,9 +42,7 @@ class LevelTreeEngine(SupportVectorEngine):
     view: np.ndarray  # (m, q) float32: pilot rows along the leading directions
     levels: LevelSets  # the tested trees and the answer
     rule: LevelRule
-    least_standing = LEAST_STANDING  # as in `LevelSets`, like the next two
-    before: np.ndarray | None = None
-    follow: bool | None = None
+    before: np.ndarray | None = None  # as in `LevelSets`
     _grown: Sequence[Grown]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -95,7 +92,7 @@ class LevelTreeEngine(SupportVectorEngine):
         return LevelSets(
             replace(self.ensemble, members=members), tested, self.view, n_tested,
             given.granularity, level, given.nu, given.assignment == "nearest", given.n_clusters,
-            self.least_standing, self.before, self.follow, self.n_jobs,
+            before=self.before, n_jobs=self.n_jobs,
         )  # fmt: skip
 
     def settle(self, levels: LevelSets) -> None:

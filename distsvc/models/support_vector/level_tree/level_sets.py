@@ -49,7 +49,6 @@ class LevelSets:
     n_clusters: int | None = None  # number of clusters; None: votes decide
     least_standing: float = LEAST_STANDING  # minimum score; below it: one cluster
     before: np.ndarray | None = None  # (n,): the first pilot rows' labels in the previous answer
-    follow: bool | None = None  # whether the previous answer is used; None: votes decide
     n_jobs: int | None = 1
     granularities: Sequence[str] = tuple(REFERENCE_ROWS)  # keys of `answers`
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
@@ -83,8 +82,7 @@ class LevelSets:
     @property
     def follows(self) -> bool:
         """Whether the previous answer is used, as a cut of these trees."""
-        follow = not self.winner.clear if self.follow is None else self.follow
-        return follow and self.winner.last is not None
+        return self.winner.last is not None and not self.winner.clear
 
     @property
     def tree(self) -> LevelTree:

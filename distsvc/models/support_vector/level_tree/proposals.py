@@ -528,14 +528,6 @@ def _chance(times: float, power: float) -> float:
     return odds / (1.0 + odds)
 
 
-def chance_of_one(score_ratio: float) -> float:
-    """Return the probability that another sample also has one cluster.
-
-    `score_ratio` is the largest ratio of a candidate's score to its minimum.
-    """
-    return 1.0 - _chance(score_ratio / EVEN_RATIO, STEEPNESS_OF_ONE)
-
-
 def _listed(
     found: Sequence[Proposal],
     standing: np.ndarray,
@@ -570,12 +562,15 @@ def _one_cluster(
     standing: float,
     score_ratio: float,
 ) -> Answer:
-    """Return the answer with one cluster: the root of the middle model's tree."""
+    """Return the answer with one cluster: the root of the middle model's tree.
+
+    `score_ratio` is the largest ratio of a candidate's score to its minimum.
+    """
     middle = len(trees) // 2
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0
     none, losers = [False] * len(trees), [row | {"winner": False} for row in table]
     return Answer(
         middle, kept, share, float("nan"), losers, supporters or none, standing, None,
-        chance_of_one(score_ratio),
+        1.0 - _chance(score_ratio / EVEN_RATIO, STEEPNESS_OF_ONE),
     )  # fmt: skip
