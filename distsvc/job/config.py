@@ -492,8 +492,8 @@ class OutputConfig(_Section):
 
     path: PathOrUrl
     """The folder, or `s3://bucket/prefix`, where the run is published."""
-    format: str = "parquet"
-    """The format of the labels: `parquet` or `zarr`."""
+    format: Literal["parquet", "zarr"] = "parquet"
+    """The format of the labels."""
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
     """Number of columns to name for each outlier."""
     membership: bool = False

@@ -290,7 +290,7 @@ WRONG = {
     "output.reasons": [NEGATIVE, OVER_20],
     "output.membership": [(1, "must be true or false, found 1")],
     "output.top": [OVER_20, NEGATIVE],
-    "output.format": [NO_TEXT],
+    "output.format": [("orc", "must be 'parquet' or 'zarr', found 'orc'")],
 }
 
 

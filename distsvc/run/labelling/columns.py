@@ -27,7 +27,7 @@ from distsvc.run.learning.preparation import Preparation, clip_rows
 from distsvc.run.learning.stream import Terms
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, meanings, output_format
+from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, check_zarr, meanings
 from distsvc.storage.rows.blocks import Block, Table, id_texts
 from distsvc.storage.rows.features import Feature, groups_of, names_of, units_of
 from distsvc.storage.tables.opening import id_type
@@ -310,7 +310,8 @@ def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
             f"input.id = {table.id!r} is also the name of a published column "
             f"({', '.join(names)}); rename it in the table, or leave input.id out"
         )
-    output_format(job.output.format).check(table.id or ROW_NAME, id_type(table), names)
+    if job.output.format == "zarr":
+        check_zarr(table.id or ROW_NAME, id_type(table), names)
 
 
 def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
@@ -323,6 +324,6 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
 
 def parts_place(run: RunDirectory) -> Store:
     """Return the store of labelled parts: the output if it publishes them, else a work folder."""
-    if output_format(run.plan.output.format).publishes_parts:
+    if run.plan.output.format == "parquet":
         return run.stored
     return run.work.below("parts")

@@ -33,7 +33,7 @@ from distsvc.run.learning.survey import Pilot, pilot_limit, rows_aside
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.places.store import Store, changed_since
-from distsvc.storage.publishing.formats import PartWriter, output_format, part_file
+from distsvc.storage.publishing.formats import PartWriter, part_file, write_zarr
 from distsvc.storage.rows.blocks import Block, id_texts
 from distsvc.storage.tables.opening import id_type
 
@@ -186,14 +186,14 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
-    """Convert the parts into the output's format, unless they are published as they are."""
-    run, output = steps.run, output_format(steps.run.plan.output.format)
-    if output.publishes_parts:
+    """Convert the parts to Zarr, if that is the output's format."""
+    run = steps.run
+    if run.plan.output.format == "parquet":
         return
 
     def convert() -> Result:
         parts = [(part["stored"], part["rows"]) for part in counts.parts.values()]
-        files = output.convert(run.place(FILLED), parts_place(run), parts)
+        files = write_zarr(run.place(FILLED), parts_place(run), parts)
         folder = run.folder(FILLED)
         entries = {name: {"stored": f"{folder}/{name}", **files[name]} for name in sorted(files)}
         return Result({LABEL_FILES: entries}, rows=counts.n_rows)
@@ -204,7 +204,7 @@ def fill_output(steps: Steps, counts: Counts) -> None:
 
 def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
     """Return the files of labels by name; `TemporaryError` if one is lost or has changed."""
-    if not output_format(run.plan.output.format).publishes_parts:
+    if run.plan.output.format == "zarr":
         return dict(run.read(FILL).facts[LABEL_FILES])
     there = run.stored.sizes()
     for part in counts.parts.values():

@@ -46,7 +46,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress, now_text
 from distsvc.run.work.workers.lean import skip_docstrings
 from distsvc.storage.places.arrays import json_bytes, read_json, write_content, write_json
-from distsvc.storage.publishing.formats import output_format, parquet_bytes
+from distsvc.storage.publishing.formats import parquet_bytes
 from distsvc.storage.publishing.lineages import next_id_of
 from distsvc.storage.publishing.manifest import PAGE, REPORT, STORED, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
@@ -370,7 +370,7 @@ def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int, held: boo
     """Return the query for the rows of a cluster, and the labels of a small table."""
     table, output = run.plan.table, job.output.path.rstrip("/")
     name, held_query = table.id or ROW_NAME, ""
-    if output_format(job.output.format).publishes_parts:
+    if job.output.format == "parquet":
         query = _sql(["labels/*"], label, table.id, table.layout.format, job)
         if held:
             parts = sorted({str(Path(part["stored"]).parent) for part in counts.parts.values()})

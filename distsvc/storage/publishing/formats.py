@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -141,45 +141,22 @@ def _repetitive(schema: pa.Schema) -> list[str]:
     return paths
 
 
-class ParquetLabels:
-    """Parquet, a file for each partition; base of formats to which the parts are converted."""
-
-    name: ClassVar[str] = "parquet"
-    publishes_parts: ClassVar[bool] = True
-
-    def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
-        """Raise `JobFileError` or `DataError` if the format can't store the columns of a run."""
-        return
-
-    def convert(
-        self, store: Store, source: Store, parts: Sequence[tuple[str, int]]
-    ) -> dict[str, dict[str, int | str]]:
-        """Write the published files from the parts in `source`; return `file_facts` by name.
-
-        `parts` has the name and the number of rows of each part, in order.
-        """
-        raise NotImplementedError
-
-    def owns(self, files: Sequence[str]) -> bool:
-        return bool(files) and all(name.endswith(".parquet") for name in files)
-
-    def read(
-        self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
-    ) -> Iterator[pa.Table]:
-        """Yield published columns part by part; `local` returns the path of a file."""
-        for name in files:
-            path = local(name)
-            try:
-                part = pq.ParquetFile(path).read(columns=list(columns))
-            except (pa.ArrowException, OSError) as error:
-                raise DataError(f"{path} can't be read: {error}") from error
-            lacking = [column for column in columns if part.column_names.count(column) != 1]
-            if lacking:
-                raise DataError(
-                    f"{path}: column {lacking[0]!r} is missing or occurs twice, expected once "
-                    "(manifest)"
-                )
-            yield part
+def _parquet_parts(
+    files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    for name in files:
+        path = local(name)
+        try:
+            part = pq.ParquetFile(path).read(columns=list(columns))
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{path} can't be read: {error}") from error
+        lacking = [column for column in columns if part.column_names.count(column) != 1]
+        if lacking:
+            raise DataError(
+                f"{path}: column {lacking[0]!r} is missing or occurs twice, expected once "
+                "(manifest)"
+            )
+        yield part
 
 
 GROUP_METADATA = "zarr.json"
@@ -191,74 +168,69 @@ class Group(Form):
     id: str = Field(validation_alias=AliasPath("attributes", "id"))
 
 
-class ZarrLabels(ParquetLabels):
-    """Zarr, an array for each column; chunks of fill values are stored, too.
+def check_zarr(id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
+    """Raise `JobFileError` or `DataError` if Zarr can't store the columns of a run."""
+    for column in published_columns(names):
+        if column.fill is None:
+            raise JobFileError(f"output.{column.key} needs output.format = 'parquet', found 'zarr'")
+    if not pa.types.is_integer(id_type):
+        raise DataError(
+            "output.format 'zarr' needs whole numbers as ids; column "
+            f"{id_name!r} is {type_words(id_type)}"
+        )
 
-    The array of the ids is ``row``; the attribute ``id`` of the group has the id column's name.
+
+def write_zarr(
+    store: Store, source: Store, parts: Sequence[tuple[str, int]]
+) -> dict[str, dict[str, int | str]]:
+    """Write the parts in `source` as a Zarr group, and return the `file_facts` of its files.
+
+    `parts` has the name and the number of rows of each part, in order. The group has an array for
+    each column; chunks of fill values are stored, too. The array of the ids is ``row``, and the
+    attribute ``id`` has the name of the id column.
     """
+    n_rows = sum(rows for _, rows in parts)
+    arrays, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
+    metadata, written = set(files), {}
+    for start in range(0, n_rows, CHUNK_ROWS):
+        stop = min(start + CHUNK_ROWS, n_rows)
+        tables, first = [], 0
+        for name, rows in parts:
+            begin, end = max(start - first, 0), min(stop - first, rows)
+            if begin < end:
+                tables.append(pq.read_table(source.local(name)).slice(begin, end - begin))
+            first += rows
+        for array, column in zip(arrays, pa.concat_tables(tables).columns, strict=True):
+            array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+        for name in files.keys() - metadata:  # write complete chunks, and free them
+            written[name] = _put(store, name, files.pop(name))
+    # The group's metadata comes last.
+    for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):
+        written[name] = _put(store, name, files[name])
+    return written
 
-    name = "zarr"
-    publishes_parts = False
 
-    def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
-        for column in published_columns(names):
-            if column.fill is None:
-                raise JobFileError(
-                    f"output.{column.key} needs output.format = 'parquet', found 'zarr'"
-                )
-        if not pa.types.is_integer(id_type):
-            raise DataError(
-                "output.format 'zarr' needs whole numbers as ids; column "
-                f"{id_name!r} is {type_words(id_type)}"
-            )
-
-    def convert(
-        self, store: Store, source: Store, parts: Sequence[tuple[str, int]]
-    ) -> dict[str, dict[str, int | str]]:
-        n_rows = sum(rows for _, rows in parts)
-        arrays, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
-        metadata, written = set(files), {}
+def _zarr_parts(
+    files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    about = min((name for name in files if name.endswith(f"/{GROUP_METADATA}")), key=len)
+    root = about.removesuffix(GROUP_METADATA)
+    group = parsed(Group, read_json(local(about)), about)
+    arrays = {}
+    for column in columns:
+        name = PUBLISHED_COLUMNS[0].name if column == group.id else column
+        arrays[column] = _opened(root + name, files, local)
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1:
+        raise DataError(f"{root}: expected arrays of one length, found {sorted(shapes)}")
+    for (n_rows,) in shapes:
         for start in range(0, n_rows, CHUNK_ROWS):
-            stop = min(start + CHUNK_ROWS, n_rows)
-            tables, first = [], 0
-            for name, rows in parts:
-                begin, end = max(start - first, 0), min(stop - first, rows)
-                if begin < end:
-                    tables.append(pq.read_table(source.local(name)).slice(begin, end - begin))
-                first += rows
-            for array, column in zip(arrays, pa.concat_tables(tables).columns, strict=True):
-                array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
-            for name in files.keys() - metadata:  # write complete chunks, and free them
-                written[name] = _put(store, name, files.pop(name))
-        # The group's metadata comes last.
-        for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):
-            written[name] = _put(store, name, files[name])
-        return written
-
-    def owns(self, files: Sequence[str]) -> bool:
-        return any(name.endswith(f"/{GROUP_METADATA}") for name in files)
-
-    def read(
-        self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
-    ) -> Iterator[pa.Table]:
-        about = min((name for name in files if name.endswith(f"/{GROUP_METADATA}")), key=len)
-        root = about.removesuffix(GROUP_METADATA)
-        group = parsed(Group, read_json(local(about)), about)
-        arrays = {}
-        for column in columns:
-            name = PUBLISHED_COLUMNS[0].name if column == group.id else column
-            arrays[column] = _opened(root + name, files, local)
-        shapes = {array.shape for array in arrays.values()}
-        if len(shapes) > 1:
-            raise DataError(f"{root}: expected arrays of one length, found {sorted(shapes)}")
-        for (n_rows,) in shapes:
-            for start in range(0, n_rows, CHUNK_ROWS):
-                rows = slice(start, min(start + CHUNK_ROWS, n_rows))
-                try:
-                    part = pa.table({name: array[rows] for name, array in arrays.items()})
-                except Exception as error:  # damaged metadata can raise any kind
-                    raise DataError(f"{root} can't be read: {one_line(str(error))}") from error
-                yield part
+            rows = slice(start, min(start + CHUNK_ROWS, n_rows))
+            try:
+                part = pa.table({name: array[rows] for name, array in arrays.items()})
+            except Exception as error:  # damaged metadata can raise any kind
+                raise DataError(f"{root} can't be read: {one_line(str(error))}") from error
+            yield part
 
 
 def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> "Array":
@@ -310,18 +282,6 @@ def _put(store: Store, name: str, content: "Buffer") -> dict[str, int | str]:
         return file_facts(path)
 
 
-FORMATS: tuple[ParquetLabels, ...] = (ParquetLabels(), ZarrLabels())
-
-
-def output_format(name: str) -> ParquetLabels:
-    """Return the format with a name; `JobFileError` if there is none."""
-    for form in FORMATS:
-        if form.name == name:
-            return form
-    names = " or ".join(repr(form.name) for form in FORMATS)
-    raise JobFileError(f"output.format must be {names}, found {name!r}")
-
-
 def parquet_bytes(table: pa.Table) -> bytes:
     """Return a table as the bytes of a Parquet file."""
     stream = pa.BufferOutputStream()
@@ -348,11 +308,14 @@ def label_parts(
     files = {one.file: one for one in label_files(manifest)}
     place = local if callable(local) else lambda name: checked(local, files[name])
     found = 0
-    owning = [form for form in FORMATS if form.owns(list(files))]
-    if not owning:
+    if any(name.endswith(f"/{GROUP_METADATA}") for name in files):
+        read = _zarr_parts
+    elif files and all(name.endswith(".parquet") for name in files):
+        read = _parquet_parts
+    else:
         where = f"{MANIFEST}: expected files of labels, as Parquet or Zarr"
         raise DataError(f"{where}, found {len(files)}")
-    for part in owning[0].read(list(files), place, columns):
+    for part in read(list(files), place, columns):
         found += len(part)
         yield part
     if found != manifest.rows:

@@ -14,9 +14,10 @@ from distsvc.storage.publishing import formats as outputs
 from distsvc.storage.publishing.formats import (
     PUBLISHED_COLUMNS,
     PartWriter,
+    check_zarr,
     meanings,
-    output_format,
     part_file,
+    write_zarr,
 )
 from tests.small_parts import LABELS, write_part
 
@@ -137,13 +138,6 @@ def test_the_meanings_of_a_rule_replace_defaults():
     assert found["score"] == "a distance"
 
 
-def test_an_unknown_format():
-    message = r"output\.format must be 'parquet' or 'zarr', found 'orc'"
-    with pytest.raises(JobFileError, match=message):
-        output_format("orc")
-
-
-FORM = output_format("zarr")
 NO_ROW, NO_LABEL = PUBLISHED_COLUMNS[0].fill, PUBLISHED_COLUMNS[1].fill
 
 
@@ -164,7 +158,7 @@ def written_zarr(folder, sizes, **ids):
     """Rows of the parts, and the finished group."""
     listed = written_parts(folder, sizes, **ids)
     table = pa.concat_tables([pq.read_table(folder / "parts" / name) for name, _ in listed])
-    files = FORM.convert(Folder(folder / "zarr"), Folder(folder / "parts"), listed)
+    files = write_zarr(Folder(folder / "zarr"), Folder(folder / "parts"), listed)
     assert {name: facts["bytes"] for name, facts in files.items()} == Folder(
         folder / "zarr"
     ).sizes()
@@ -193,7 +187,7 @@ def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
     part.add(np.full(n, NO_ROW), {"label": label, "score": score, "outlier": np.zeros(n, bool)})
     part.write(source / part_file(0))
     listed = [(part_file(0), n)]
-    FORM.convert(Folder(target), Folder(source), listed)
+    write_zarr(Folder(target), Folder(source), listed)
     group = zarr.open_group(target, mode="r")
     for name in ("row", "label", "score", "outlier"):
         chunks = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]
@@ -206,7 +200,6 @@ def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
 def test_the_arrays_alone_are_published(tmp_path, small_chunks):
     written_zarr(tmp_path, [9, 2])
     names = {"zarr.json", "row", "label", "score", "outlier"}
-    assert not FORM.publishes_parts
     assert {path.name for path in (tmp_path / "zarr").iterdir()} == names
     assert {path.suffix for path in (tmp_path / "parts").iterdir()} == {".parquet"}
 
@@ -220,4 +213,4 @@ def test_zarr_names_the_id(tmp_path, small_chunks):
 def test_zarr_refuses_a_column_without_a_fill_value():
     message = r"output\.reasons needs output\.format = 'parquet', found 'zarr'"
     with pytest.raises(JobFileError, match=message):
-        FORM.check("row", pa.int64(), [*LABELS, "reasons"])
+        check_zarr("row", pa.int64(), [*LABELS, "reasons"])
