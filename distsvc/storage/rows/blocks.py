@@ -1,6 +1,8 @@
 """A table as workers read it, and the conversion of Arrow arrays to blocks of features."""
 
 import base64
+import itertools
+import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +31,7 @@ from distsvc.storage.rows.features import (
     without_sentinels,
 )
 from distsvc.storage.rows.numeric_text import is_unicode, unicode_error
-from distsvc.storage.rows.where import parse_where
+from distsvc.storage.rows.where import Condition, parse_where
 
 MAX_TABLE_ROWS, MAX_TABLE_UNITS = 2**40, 10**7
 """Maximum number of rows and of storage units of a table."""
@@ -204,81 +206,82 @@ def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
     """Yield the blocks of a span; `batches` returns the given columns of its rows."""
-    making, row = _BlockMaker(table, span), span.start
-    naming_errors = Location.of(table.sources[0]).naming_errors
-    for batch in batches(making.wanted):
-        n_rows, offset = len(batch[making.wanted[0]]), 0
-        while offset < n_rows:
-            size = min(n_rows - offset, making.room)
+    named = table.id if span.with_ids else None, table.label if span.with_labels else None
+    features = table.compared if span.with_compared else ()
+    more = [*filter(None, named), *(feature.column for feature in features)]
+    pieces = matching_rows(table, span, batches, [*table.stored, *more])
+    dtype, naming_errors = table.dtype, Location.of(table.sources[0]).naming_errors
+    for first, parts in itertools.groupby(pieces, operator.itemgetter(0)):
+        X = np.empty((min(span.block_rows, span.stop - first), len(table.columns)), dtype)
+        n_rows, rows, compared = 0, list[np.ndarray](), list[np.ndarray]()
+        others: dict[str, list[pa.Array]] = {name: [] for name in filter(None, named)}
+        for _, numbers, arrays in parts:
             with naming_errors():
-                making.add(row, {name: array.slice(offset, size) for name, array in batch.items()})
+                _fill_rows(X[n_rows : n_rows + len(numbers)], table, numbers, arrays)
+                if features:
+                    compared.append(_numbers_of(features, arrays))
+                for name, chunks in others.items():
+                    chunks.append(arrays[name].cast(table.type_of(name)))
+            n_rows += len(numbers)
+            rows.append(numbers)
+        if n_rows:
+            joined = {name: pa.concat_arrays(chunks) for name, chunks in others.items()}
+            ids, labels = (joined[name] if name else None for name in named)
+            yield Block(
+                rows=np.concatenate(rows),
+                X=X if n_rows == len(X) else X[:n_rows].copy(),  # free what `where` left unused
+                ids=ids,
+                labels=labels,
+                compared=np.concatenate(compared) if compared else None,
+            )
+
+
+def matching_rows(
+    table: Table, span: Span, batches: Callable[[list[str]], Batches], columns: Sequence[str]
+) -> Iterator[tuple[int, np.ndarray, dict[str, pa.Array]]]:
+    """Yield the rows that match ``where``: the first row of their block, their numbers and values.
+
+    `batches` is as in `arrow_blocks`. The numbers (n,) int64 and the values are of one block. The
+    values are plain, and include the columns of ``where``.
+    """
+    condition = parse_where(table.where) if table.where is not None else None
+    wanted = list(dict.fromkeys([*columns, *(condition.columns if condition else ())]))
+    naming_errors, row = Location.of(table.sources[0]).naming_errors, span.start
+    for batch in batches(wanted):
+        n_rows, offset = len(batch[wanted[0]]), 0
+        while offset < n_rows:
+            first = row - (row - span.start) % span.block_rows
+            size = min(n_rows - offset, first + span.block_rows - row)
+            with naming_errors():
+                part = {n: plain_values(array.slice(offset, size)) for n, array in batch.items()}
+                found = _matching(table, condition, np.arange(row, row + size), part)
+            yield first, *found
             offset += size
             row += size
-            if not making.room:
-                if making.n_rows:
-                    yield making.done()
-                making.begin(row)
 
 
-class _BlockMaker:
-    def __init__(self, table: Table, span: Span) -> None:
-        self.table, self.span, self.dtype = table, span, table.dtype
-        self.condition = parse_where(table.where) if table.where is not None else None
-        self.id = table.id if span.with_ids else None
-        self.label = table.label if span.with_labels else None
-        self.features = table.compared if span.with_compared else ()
-        others = [self.id, self.label, *(self.condition.columns if self.condition else ())]
-        self.types = {name: table.type_of(name) for name in others if name is not None}
-        more = [feature.column for feature in self.features]
-        self.wanted = list(dict.fromkeys([*table.stored, *self.types, *more]))
-        self.begin(span.start)
+def _matching(
+    table: Table, condition: Condition | None, rows: np.ndarray, arrays: dict[str, pa.Array]
+) -> tuple[np.ndarray, dict[str, pa.Array]]:
+    for name in arrays.keys() & set(table.others.names):
+        if is_text(arrays[name].type) and not is_unicode(arrays[name]):
+            raise unicode_error(table.shown, name, f", rows {rows[0]} to {rows[-1]}")
+    if condition is None:
+        return rows, arrays
+    mask = condition.mask({n: arrays[n].cast(table.type_of(n)) for n in condition.columns})
+    found = rows[mask.to_numpy(zero_copy_only=False)]
+    if len(found) == len(rows):
+        return rows, arrays
+    return found, {name: array.filter(mask) for name, array in arrays.items()}
 
-    def begin(self, row: int) -> None:
-        """Begin the block whose first storage row is `row`."""
-        self.n_rows, self.room = 0, min(self.span.block_rows, self.span.stop - row)
-        self.X = np.empty((self.room, len(self.table.columns)), self.dtype)
-        self.rows: list[np.ndarray] = []
-        self.compared: list[np.ndarray] = []
-        self.others: dict[str, list[pa.Array]] = {n: [] for n in (self.id, self.label) if n}
 
-    def add(self, row: int, arrays: dict[str, pa.Array]) -> None:
-        """Add consecutive storage rows, beginning with `row`."""
-        table, size = self.table, len(next(iter(arrays.values())))
-        self.room -= size
-        rows = np.arange(row, row + size, dtype=np.int64)
-        arrays = {name: plain_values(array) for name, array in arrays.items()}
-        others = {name: arrays[name].cast(kind) for name, kind in self.types.items()}
-        for name, array in others.items():
-            if is_text(array.type) and not is_unicode(array):
-                raise unicode_error(table.shown, name, f", rows {row} to {row + size - 1}")
-        if self.condition is not None:
-            mask = self.condition.mask(others)
-            rows = rows[mask.to_numpy(zero_copy_only=False)]
-            if len(rows) < size:
-                arrays = {name: array.filter(mask) for name, array in arrays.items()}
-                others = {name: array.filter(mask) for name, array in others.items()}
-        stored = [arrays[name] for name in table.stored]
-        own = self.X[self.n_rows : self.n_rows + len(rows)]
-        try:
-            fill(own, table.features, stored, table.missing_values)
-        except UnusableValueError as error:
-            raise DataError(
-                f"{table.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
-            ) from None
-        if self.features:
-            self.compared.append(_numbers_of(self.features, arrays))
-        self.n_rows += len(rows)
-        self.rows.append(rows)
-        for name, chunks in self.others.items():
-            chunks.append(others[name])
-
-    def done(self) -> Block:
-        """Return the block; memory that `where` left unused is freed."""
-        X = self.X if self.n_rows == len(self.X) else self.X[: self.n_rows].copy()
-        joined = {name: pa.concat_arrays(chunks) for name, chunks in self.others.items()}
-        ids, labels = (joined[n] if n else None for n in (self.id, self.label))
-        compared = np.concatenate(self.compared) if self.compared else None
-        return Block(np.concatenate(self.rows), X, ids, labels, compared)
+def _fill_rows(X: np.ndarray, table: Table, rows: np.ndarray, arrays: dict[str, pa.Array]) -> None:
+    try:
+        fill(X, table.features, [arrays[name] for name in table.stored], table.missing_values)
+    except UnusableValueError as error:
+        raise DataError(
+            f"{table.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
+        ) from None
 
 
 def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.ndarray:

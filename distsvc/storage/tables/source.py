@@ -1,6 +1,7 @@
 """The interface of an input format."""
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from distsvc.job.config import InputConfig
@@ -60,7 +61,7 @@ class Source(Protocol):
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield rows of a table, as `opening.read_blocks` does."""
-        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
+        return arrow_blocks(table, span, partial(self.batches, table, span))
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.

@@ -6,6 +6,7 @@ All samples of a table are the same few thousand rows.
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from distsvc.inputs.given import has_values, is_numeric, is_text
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, MOST_LEVELS, frequent, texts_of
 from distsvc.inputs.rows import is_narrow
 from distsvc.storage.rows import numeric_text
-from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
+from distsvc.storage.rows.blocks import Batches, Span, Table, matching_rows, plain_values
 from distsvc.storage.rows.columns import INCOMPARABLE, MAX_COMPARED_COLUMNS, PLAIN_TEXT, Scan
 from distsvc.storage.rows.features import (
     Codes,
@@ -39,7 +40,6 @@ from distsvc.storage.rows.id_detection import (
     is_named_like_code,
     may_be_code,
 )
-from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
 MAX_VALUES = 1_000_000
@@ -48,15 +48,8 @@ MAX_VALUES = 1_000_000
 
 def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batches:
     """Yield columns of a span's rows that match ``where``, without dictionaries."""
-    condition = parse_where(table.where) if table.where is not None else None
-    where = condition.columns if condition else ()
-    wanted = list(dict.fromkeys([*columns, *where]))
-    for batch in source_of(table).batches(table, span, wanted):
-        arrays = {name: plain_values(array) for name, array in batch.items()}
-        if condition is not None:
-            mask = condition.mask({name: arrays[name].cast(table.type_of(name)) for name in where})
-            arrays = {name: arrays[name].filter(mask) for name in columns}
-        yield arrays
+    batches = partial(source_of(table).batches, table, span)
+    return (arrays for _, _, arrays in matching_rows(table, span, batches, columns))
 
 
 class ValueCounts:
