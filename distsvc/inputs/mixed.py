@@ -1,6 +1,7 @@
 """Tables of numbers, categories and missing values as arrays of float64."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +58,15 @@ def texts_of(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.fill_null(truth, False), pc.utf8_lower(texts), texts)
 
 
+def text_counts(array: pa.Array) -> Counter[str]:
+    """Return the number of rows of each value of a category, as text, without null."""
+    found, counts = pc.value_counts(array.drop_null()), Counter[str]()
+    texts = texts_of(found.field(0)).to_pylist()
+    for text, n in zip(texts, found.field(1).to_pylist(), strict=True):
+        counts[text] += n
+    return counts
+
+
 def places(array: pa.Array, known: Sequence[str]) -> np.ndarray:
     """Return positions (n,) int64 of values among k `known` values; k: other, k + 1: null."""
     encoded = array.dictionary_encode()
@@ -76,8 +86,7 @@ class Levels:
     @classmethod
     def of(cls, words: pa.Array) -> "Levels":
         """Return the levels of a column of texts: its `frequent` values."""
-        counts = {one["values"]: one["counts"] for one in pc.value_counts(words).to_pylist()}
-        counts.pop(None, None)
+        counts = text_counts(words)
         known = tuple(frequent(counts)[:MOST_LEVELS])
         return cls(known, has_bucket=len(known) < len(counts))
 

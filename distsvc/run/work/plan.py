@@ -29,7 +29,6 @@ from distsvc.storage.rows.features import (
     Uncounted,
     placed,
     text_counts,
-    without_sentinels,
 )
 from distsvc.storage.rows.usable import no_values, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
@@ -219,8 +218,7 @@ def unknown_values(table: Table, first: Block, counted: Set[str]) -> tuple[Table
     span = Span(int(first.rows[0]), int(first.rows[-1]) + 1, len(first.rows))
     batches, new_values = list(matching_batches(table, span, list(changed))), table.new_values
     for name, feature in changed.items():
-        array = pa.chunked_array([batch[name] for batch in batches]).combine_chunks()
-        values = without_sentinels(array, table.missing_values)
+        values = pa.chunked_array([batch[name] for batch in batches]).combine_chunks()
         if note := feature.change(values, len(first.X)):
             notes.append(note)
             new_values = new_values | {name: feature.commonest_unknown(text_counts(values))}

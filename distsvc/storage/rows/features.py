@@ -25,6 +25,7 @@ from distsvc.inputs import mixed
 from distsvc.inputs.given import is_numeric, is_text, numbers
 from distsvc.inputs.mixed import BUCKET as BUCKET
 from distsvc.inputs.mixed import MOST_LEVELS as MOST_LEVELS
+from distsvc.inputs.mixed import text_counts as text_counts
 from distsvc.storage.rows.numeric_text import trimmed
 
 MAX_WIDTH = 100_000
@@ -363,11 +364,6 @@ class Category(_Categories):
     def codes(self, array: pa.Array) -> np.ndarray:
         """Return positions (n,) among k known values; k for the bucket, k + 1 for null."""
         return mixed.places(array, self.known)
-
-
-def text_counts(array: pa.Array) -> Counter[str]:
-    """Return the number of rows of each value of a category, without null."""
-    return Counter(mixed.texts_of(array.drop_null()).to_pylist())
 
 
 class OneHot(Category):

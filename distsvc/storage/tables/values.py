@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.inputs.given import has_values, is_numeric, is_text
-from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, MOST_LEVELS, frequent, texts_of
+from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, MOST_LEVELS, frequent, text_counts
 from distsvc.inputs.rows import is_narrow
 from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Batches, Span, Table, matching_rows, plain_values
@@ -47,9 +47,10 @@ MAX_VALUES = 1_000_000
 
 
 def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batches:
-    """Yield columns of a span's rows that match ``where``, without dictionaries."""
+    """Yield columns of a span's rows that match ``where``; null where a value is missing."""
     batches = partial(source_of(table).batches, table, span)
-    return (arrays for _, _, arrays in matching_rows(table, span, batches, columns))
+    for _, _, arrays in matching_rows(table, span, batches, columns):
+        yield {name: without_sentinels(arrays[name], table.missing_values) for name in columns}
 
 
 class ValueCounts:
@@ -60,29 +61,27 @@ class ValueCounts:
 
     def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):
         self.table, self.cut = table, cut
-        self.counts: dict[str, dict[str, int]] = {column: {} for column in columns}
+        self.counts: dict[str, Counter[str]] = {column: Counter() for column in columns}
 
     def add(self, start: int, stop: int) -> None:
         """Count storage rows [start, stop) that match ``where``."""
         span = Span(start, stop, 65_536)
         for arrays in matching_batches(self.table, span, list(self.counts)):
             for column in self.counts:
-                self._count(column, without_sentinels(arrays[column], self.table.missing_values))
+                self._count(column, arrays[column])
 
     def _count(self, column: str, array: pa.Array) -> None:
         if not numeric_text.is_unicode(array):
             raise numeric_text.unicode_error(self.table.shown, column)
-        found = pc.value_counts(array.drop_null())
-        texts, known = texts_of(found.field(0)), self.counts[column]
-        longest, fault = pc.max(pc.utf8_length(texts)).as_py() or 0, ""
-        if column in self.cut:
-            texts = pc.utf8_slice_codeunits(texts, 0, MAX_LEVEL_LENGTH + 1)
-        elif longest > MAX_LEVEL_LENGTH:
+        if column in self.cut and is_text(array.type):
+            array = pc.utf8_slice_codeunits(array, 0, MAX_LEVEL_LENGTH + 1)
+        counts, fault = text_counts(array), ""
+        self.counts[column].update(counts)
+        longest = max(map(len, counts), default=0)
+        if longest > MAX_LEVEL_LENGTH and column not in self.cut:
             fault = f"a text of {longest} characters, expected at most {MAX_LEVEL_LENGTH}"
-        for word, n in zip(texts.to_pylist(), found.field(1).to_pylist(), strict=True):
-            known[word] = known.get(word, 0) + n
-        if len(known) > MAX_VALUES:
-            fault = fault or f"more than {MAX_VALUES:,} different values, expected fewer"
+        elif len(self.counts[column]) > MAX_VALUES:
+            fault = f"more than {MAX_VALUES:,} different values, expected fewer"
         if fault:
             raise DataError(
                 f"{self.table.shown}: column {column!r}, read as categories, has {fault}; leave it "
@@ -97,8 +96,7 @@ def columns_without_values(table: Table, names: Sequence[str]) -> list[str]:
         span = Span(start, min(stop, table.n_rows), max(2**20 // len(left), 256))
         for batch in matching_batches(table, span, left):
             has_rows = has_rows or any(map(len, batch.values()))
-            found = {n: without_sentinels(batch[n], table.missing_values) for n in left}
-            left = [name for name in left if not has_values(found[name])]
+            left = [name for name in left if not has_values(batch[name])]
         start, stop = stop, 8 * stop  # nearly all columns have a value in the first rows
     return left if has_rows else []
 
@@ -259,9 +257,7 @@ def _value_counts(table: Table, names: Sequence[str]) -> dict[str, Counter[str]]
         if is_text(values.type) and not numeric_text.is_unicode(values):
             del counts[name]
             continue
-        found = pc.value_counts(values.drop_null())
-        words = texts_of(found.field(0)).to_pylist()
-        counts[name].update(dict(zip(words, found.field(1).to_pylist(), strict=True)))
+        counts[name].update(text_counts(values))
     return counts
 
 
