@@ -7,7 +7,7 @@ reads other tables with them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -56,6 +56,40 @@ MAX_UNKNOWN_SHARE = 0.05
 """Increase in the share of new and rare values above which a category gets a warning."""
 
 
+def is_vector(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is a list of numbers."""
+    tests = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    is_list = any(test(kind) for test in tests)
+    return is_list and is_numeric(kind.value_type) and not pa.types.is_null(kind.value_type)
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is a date, a time or a duration."""
+    return pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+
+
+def is_default(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is a feature by default: numbers, durations and vectors.
+
+    Dates and times are not: rows recorded at about the same time would become a cluster.
+    """
+    return is_numeric(kind) or pa.types.is_duration(kind) or is_vector(kind)
+
+
+def is_usable(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type can be a feature."""
+    return is_default(kind) or is_time(kind)
+
+
+def is_category(kind: pa.DataType) -> bool:
+    """Return True if values of an Arrow type may be categories: text, booleans or integers."""
+    return is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
 class UnusableValueError(ValueError):
     """A value that a feature can't use; `place` is its position in the array."""
 
@@ -69,6 +103,7 @@ class Feature:
 
     __slots__ = ()
     wants: ClassVar[str]  # words for the stored values in messages
+    tests: ClassVar[tuple[Callable[[pa.DataType], bool], ...]]  # one is True for types that fit
     one_hot: ClassVar[bool] = False  # whether each numeric column is the indicator of a value
     nominal: ClassVar[bool] = False  # whether the numbers are codes of categories, without order
     if TYPE_CHECKING:
@@ -109,7 +144,7 @@ class Feature:
 
     def takes(self, kind: pa.DataType) -> bool:
         """Return True if values of an Arrow type can be converted."""
-        raise NotImplementedError
+        return any(test(kind) for test in self.tests)
 
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the numbers, (n,) or (n, len(names)), of Arrow values; null is NaN."""
@@ -130,9 +165,7 @@ class Numeric(Feature):
 
     column: str
     wants: ClassVar[str] = "numbers"
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_numeric(kind)
+    tests = (is_numeric,)
 
     def values(self, array: pa.Array) -> np.ndarray:
         return numbers(array)
@@ -143,6 +176,7 @@ class Log(DescribedFeature):
 
     kind: Literal["log"] = "log"
     wants: ClassVar[str] = "numbers"
+    tests = (is_numeric,)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,9 +185,6 @@ class Log(DescribedFeature):
     @property
     def shown(self) -> str:
         return f"log({self.column})"
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_numeric(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
         return _logarithms(numbers(array))
@@ -171,6 +202,7 @@ class Time(DescribedFeature):
     kind: Literal["time"] = "time"
     unit: Literal["days", "seconds"]
     wants: ClassVar[str] = "dates, times or durations"
+    tests = (is_time,)
 
     @property
     def meaning(self) -> str:
@@ -179,9 +211,6 @@ class Time(DescribedFeature):
     @property
     def shown(self) -> str:
         return f"{self.column} ({self.unit})"
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_time(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
         if pa.types.is_date(array.type):
@@ -246,14 +275,12 @@ class TextNumber(DescribedFeature):
     """A number that is stored as text."""
 
     kind: Literal["text"] = "text"
-    wants = "numbers, or text of numbers only"
+    wants: ClassVar[str] = "numbers, or text of numbers only"
+    tests = (is_text, _is_number)
 
     @property
     def shown(self) -> str:
         return f"{self.column} (text read as numbers)"
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_text(kind) or _is_number(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
         if _is_number(array.type):
@@ -267,10 +294,6 @@ class TextNumber(DescribedFeature):
             raise UnusableValueError(self.column, place, message) from None
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-
-
 def _is_readable(words: pa.Array) -> bool:
     with suppress(pa.ArrowInvalid):
         words.cast(pa.float64())
@@ -278,19 +301,12 @@ def _is_readable(words: pa.Array) -> bool:
     return False
 
 
-def is_category(kind: pa.DataType) -> bool:
-    """Return True if values of an Arrow type may be categories: text, booleans or integers."""
-    return is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind)
-
-
 class _Categories(DescribedFeature):
     """A column of categories; `kind` is the encoding."""
 
     kind: str
     wants: ClassVar[str] = "text, booleans or integers"
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_category(kind)
+    tests = (is_category,)
 
 
 class Category(_Categories):
@@ -475,31 +491,6 @@ Description = str | Annotated[Described, Field(discriminator="kind")]
 """A feature in JSON: its fields, or only the name of a column of numbers."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
-
-
-def is_vector(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type is a list of numbers."""
-    tests = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
-    is_list = any(test(kind) for test in tests)
-    return is_list and is_numeric(kind.value_type) and not pa.types.is_null(kind.value_type)
-
-
-def is_time(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type is a date, a time or a duration."""
-    return pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
-
-
-def is_default(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type is a feature by default: numbers, durations and vectors.
-
-    Dates and times are not: rows recorded at about the same time would become a cluster.
-    """
-    return is_numeric(kind) or pa.types.is_duration(kind) or is_vector(kind)
-
-
-def is_usable(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type can be a feature."""
-    return is_default(kind) or is_time(kind)
 
 
 def fits_float32(feature: Feature, kind: str) -> bool:
