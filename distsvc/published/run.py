@@ -200,7 +200,7 @@ class Run:
             names = [*table.stored, *table.others.names]
             source = source_of(table)
             if table.layout.format == Parquet.name:
-                schema, _ = footer(source.folder(table).join(table.layout.files[0]))
+                schema, _ = footer(source.folder(table).join(table.layout.files[0].name))
                 names = [*schema.names, *table.left_out, *names]
             names = list(dict.fromkeys(names))
             span = Span(0, table.n_rows, 65_536)

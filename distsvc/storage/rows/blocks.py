@@ -60,12 +60,15 @@ StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer
 
 
 @dataclass(frozen=True)
-class LakeFile:
-    """A file in the log of a Delta or Iceberg table."""
+class TableFile:
+    """A Parquet file of a table."""
 
-    names: dict[str, str]  # a renamed column's name in the file
-    values: dict[str, str | None]  # constants, as text, of columns that the file lacks
-    deleted: bool  # whether some rows are deleted
+    name: str  # relative to `Layout.root`
+    n_units: int  # number of storage units
+    names: dict[str, str] = field(default_factory=dict)  # a renamed column's name in the file
+    # Constants, as text, of columns that the file lacks.
+    values: dict[str, str | None] = field(default_factory=dict)
+    deleted: bool = False  # whether some rows are deleted
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,6 @@ class LakeState:
     """The version of a Delta or Iceberg table that is read."""
 
     digest: str  # SHA-256 of the files and the deleted rows
-    files: tuple[LakeFile, ...]
     schema: StoredSchema  # types of all columns
     staging: str  # folder with the positions of deleted rows
     by_catalog: bool  # whether a catalog has the settings to open the files
@@ -87,9 +89,7 @@ class Layout:
     format: str  # name of the source
     extents: tuple[int, ...]  # rows of each storage unit, in order
     root: str = ""  # folder of the files, if there are many
-    files: tuple[str, ...] = ()
-    file_units: tuple[int, ...] = ()  # units of each file
-    file_depths: tuple[int, ...] = ()  # leading folders of each name that belong to the given path
+    files: tuple[TableFile, ...] = ()
     lake: LakeState | None = None
 
 

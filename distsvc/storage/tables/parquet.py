@@ -19,7 +19,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store
-from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_bytes
+from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, TableFile, stored_bytes
 from distsvc.storage.rows.columns import PANDAS_INDEX, Scan, merge_schemas
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
@@ -35,8 +35,7 @@ class Piece(NamedTuple):
     """A range of rows of a file."""
 
     number: int  # position of the file among the table's files
-    name: str
-    depth: int  # as in `Layout.file_depths`
+    file: TableFile
     start: int
     stop: int
     n_rows: int  # number of all rows of the file
@@ -79,19 +78,21 @@ class Parquet(Source):
             footers = list(pool.map(footer, found.places))
         shown = [place.shown for place in found.places]
         types, problems = merge_schemas([schema for schema, _ in footers], shown)
-        depths = tuple(found.above.get(name, 0) for name in found.names)
-        keys = _partition_types(found.names, depths, shown)
+        each = [_partition_keys(name, found.above.get(name, 0)) for name in found.names]
+        keys = _partition_types(each, shown)
         held, types = types, keys | types
         indexes = {name for schema, _ in footers for name in _pandas_index(schema)} & held.keys()
+        files = [
+            TableFile(name, len(groups), values={k: own[k] for k in own if k not in schema.names})
+            for name, own, (schema, groups) in zip(found.names, each, footers, strict=True)
+        ]
         return Scan(
             layout=Layout(
                 path=found.location.address,
                 format=Parquet.name,
                 extents=tuple(rows for _, groups in footers for rows in groups),
                 root=found.folder.path,
-                files=found.names,
-                file_units=tuple(len(groups) for _, groups in footers),
-                file_depths=depths,
+                files=tuple(files),
             ),
             types=types,
             problems=problems,
@@ -110,7 +111,7 @@ class Parquet(Source):
         folder = self.folder(table)
         at_once = _at_once(span.block_rows)
         for piece in _pieces(table, span.start, span.stop):
-            place = folder.join(piece.name)
+            place = folder.join(piece.file.name)
             with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
                 content = self.content(table, piece, file)
                 kept = content.kept
@@ -124,12 +125,16 @@ class Parquet(Source):
                     yield {name: content.column(name, batch) for name in columns}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
-        """Return the part of a file that belongs to the table, with the keys in folder names."""
-        keys = _partition_keys(piece.name, piece.depth)
-        held = set(file.schema_arrow.names)
-        return Content(
-            values={k: pa.scalar(v, pa.string()) for k, v in keys.items() if k not in held}
-        )
+        """Return the part of a file that belongs to the table; keys in folder names are text."""
+        lake, values = table.layout.lake, piece.file.values
+        types = {one.name: one.type for one in lake.schema} if lake else {}
+        constants = {n: scalar(v, types.get(n, pa.string())) for n, v in values.items()}
+        return Content(piece.file.names, constants)
+
+
+def scalar(value: str | None, kind: pa.DataType) -> pa.Scalar:
+    """Return a value from its text, or null."""
+    return pa.array([value], pa.string()).cast(kind)[0]
 
 
 def _is_parquet(place: Location) -> bool:
@@ -149,12 +154,11 @@ def _pieces(table: Table, start: int, stop: int) -> Iterator[Piece]:
     """Yield the pieces of files that hold a range of rows."""
     extents = iter(table.layout.extents)
     first = 0
-    each = zip(table.layout.files, table.layout.file_units, table.layout.file_depths, strict=True)
-    for number, (name, units, depth) in enumerate(each):
-        n_rows = sum(itertools.islice(extents, units))
+    for number, file in enumerate(table.layout.files):
+        n_rows = sum(itertools.islice(extents, file.n_units))
         begin, end = max(start - first, 0), min(stop - first, n_rows)
         if begin < end:
-            yield Piece(number, name, depth, begin, end, n_rows)
+            yield Piece(number, file, begin, end, n_rows)
         first += n_rows
 
 
@@ -243,9 +247,8 @@ def _partition_keys(name: str, depth: int) -> dict[str, str | None]:
 
 
 def _partition_types(
-    names: tuple[str, ...], depths: tuple[int, ...], shown: list[str]
+    found: list[dict[str, str | None]], shown: list[str]
 ) -> dict[str, pa.DataType]:
-    found = [_partition_keys(*one) for one in zip(names, depths, strict=True)]
     for keys, path in zip(found, shown, strict=True):
         if keys.keys() != found[0].keys():
             raise DataError(

@@ -21,7 +21,7 @@ from distsvc.run.forecast import check_memory, forecast_job, memory_part, pieces
 from distsvc.run.job import run_job
 from distsvc.run.work.plan import Plan, choose_block_rows, cut, pilot_rows
 from distsvc.run.work.workers.cluster import Workers
-from distsvc.storage.rows.blocks import Layout, Table
+from distsvc.storage.rows.blocks import Layout, Table, TableFile
 from distsvc.storage.rows.features import Numeric
 from tests.small_runs import MODELS, small_job, table_of, three_clusters
 
@@ -45,7 +45,7 @@ def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
     extents = (unit,) * (n_rows // unit) + ((n_rows % unit,) if n_rows % unit else ())
     features, types = tuple(Numeric(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
     return Table(
-        Layout("/t.parquet", "parquet", extents, "/", ("t.parquet",), (len(extents),), (0,)),
+        Layout("/t.parquet", "parquet", extents, "/", (TableFile("t.parquet", len(extents)),)),
         features=features, types=types, id=None, label=None, where=None, others=pa.schema([]),
         sources=("/t.parquet",), left_out={}, versions={},
     )  # fmt: skip

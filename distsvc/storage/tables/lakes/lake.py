@@ -26,7 +26,7 @@ from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location, Versions
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table
+from distsvc.storage.rows.blocks import LakeState, Layout, Table, TableFile
 from distsvc.storage.rows.columns import Scan, plain_type
 from distsvc.storage.rows.features import is_vector
 from distsvc.storage.rows.where import Condition
@@ -73,8 +73,8 @@ class Snapshot(Files):
 
     def about(
         self, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
-    ) -> LakeFile:
-        """Return a file's entry for workers; add columns of unsuitable types to `problems`."""
+    ) -> tuple[dict[str, str], dict[str, str | None]]:
+        """Return the `names` and `values` of a `TableFile`; add unsuitable types to `problems`."""
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
             for one in schema
@@ -101,7 +101,7 @@ class Snapshot(Files):
                 problems.setdefault(name, words)
         values = {n: part.values.get(n) for n in self.types if n not in held}
         names = {name: stored for name, stored in held.items() if stored != name}
-        return LakeFile(names, values, part.deleted is not None)
+        return names, values
 
 
 class Lake(parquet.Parquet):
@@ -118,7 +118,7 @@ class Lake(parquet.Parquet):
         kept = {}
         for name, info in found.infos.items():
             keys = found.parts[name].keys
-            known = {n: _scalar(keys.get(n), found.types[n]) for n in condition.columns}
+            known = {n: parquet.scalar(keys.get(n), found.types[n]) for n in condition.columns}
             if condition.may_match({n: pa.array([v], v.type) for n, v in known.items()}):
                 kept[name] = info
         if found.infos and not kept:
@@ -139,17 +139,19 @@ class Lake(parquet.Parquet):
         with _whole(found), ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             footers = list(pool.map(parquet.footer, found.places))
         problems: dict[str, str] = {}
-        files, extents, units = [], [], []
-        parts = zip(found.parts.values(), found.places, footers, strict=True)
-        for part, place, (schema, groups) in parts:
-            files.append(found.about(part, schema, place.shown, problems))
+        files, extents = list[TableFile](), list[int]()
+        parts = zip(found.parts.items(), found.places, footers, strict=True)
+        for (name, part), place, (schema, groups) in parts:
+            names, constants = found.about(part, schema, place.shown, problems)
             rows = parquet.live_rows(groups, _mask(part.deleted, sum(groups)))
             live = [n for n in rows if n]
             extents += live
-            units.append(len(live))
+            is_partial = part.deleted is not None
+            files.append(TableFile(name, len(live), names, constants, is_partial))
         pairs = [(number, part.deleted) for number, part in enumerate(found.parts.values())]
         deleted = {number: places for number, places in pairs if places is not None}
-        hashed = hashlib.sha256(json.dumps([vars(file) for file in files]).encode())
+        facts = [{"names": f.names, "values": f.values, "deleted": f.deleted} for f in files]
+        hashed = hashlib.sha256(json.dumps(facts).encode())
         for places in deleted.values():
             hashed.update(places.tobytes())
         digest = hashed.hexdigest()
@@ -164,10 +166,8 @@ class Lake(parquet.Parquet):
                 format=self.name,
                 extents=tuple(extents),
                 root=found.folder.path,
-                files=found.names,
-                file_units=tuple(units),
-                file_depths=(0,) * len(files),
-                lake=LakeState(digest, tuple(files), schema, staging.address, found.by_catalog),
+                files=tuple(files),
+                lake=LakeState(digest, schema, staging.address, found.by_catalog),
             ),
             types=found.types,
             problems=problems,
@@ -179,15 +179,14 @@ class Lake(parquet.Parquet):
     def content(self, table: Table, piece: parquet.Piece, file: pq.ParquetFile) -> parquet.Content:
         log, kept = table.layout.lake, None
         assert log is not None
-        about, types = log.files[piece.number], {one.name: one.type for one in log.schema}
+        about, types = piece.file, {one.name: one.type for one in log.schema}
         held = {field.name: field.type for field in file.schema_arrow}
         own = {n: held[about.names.get(n, n)] for n in types if n not in about.values}
         if about.deleted:
             path = store_of(log.staging).local(_deleted_name(log.digest, piece.number))
             kept = _mask(read_arrays(path)["deleted"], file.metadata.num_rows)
-        return parquet.Content(
-            names=about.names,
-            values={n: _scalar(value, types[n]) for n, value in about.values.items()},
+        return replace(
+            super().content(table, piece, file),
             types={n: types[n] for n, kind in own.items() if plain_type(kind) != types[n]},
             kept=kept,
         )
@@ -268,8 +267,3 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
 
 def _deleted_name(digest: str, number: int) -> str:
     return f"deleted-{digest[:16]}-{number}.npz"
-
-
-def _scalar(value: str | None, kind: pa.DataType) -> pa.Scalar:
-    """Return a value from its text, or null."""
-    return pa.array([value], pa.string()).cast(kind)[0]
