@@ -33,6 +33,7 @@ from distsvc.storage.rows.features import (
     UnusableValueError,
     Vector,
     names_of,
+    text_counts,
     without_sentinels,
 )
 from distsvc.storage.rows.numeric_text import are_numbers
@@ -347,7 +348,7 @@ class Model:
                 if len(column) - column.null_count < MIN_EXAMINED_ROWS:
                     continue
                 array = without_sentinels(_plain(column, feature), self._missing_values)
-                if note := feature.change(array, len(piece)):
+                if note := feature.change(text_counts(array), len(piece)):
                     warnings.warn(note, UserWarning, stacklevel=2)
 
     def _warn_of_outliers(self, Z: np.ndarray) -> None:

@@ -4,12 +4,12 @@ A partition is the work of a task, and becomes a file of labels.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
 import numpy as np
-import pyarrow as pa
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from distsvc.errors import DataError, EmptyInputError, shown
@@ -22,12 +22,10 @@ from distsvc.storage.rows.columns import check_names, truncated
 from distsvc.storage.rows.features import (
     AS_CODES,
     BUCKET,
-    MAX_UNKNOWN_SHARE,
     Category,
     Codes,
     Feature,
     Uncounted,
-    placed,
     text_counts,
 )
 from distsvc.storage.rows.usable import no_values, select_rows, usable_rows
@@ -204,35 +202,32 @@ def unknown_values(table: Table, first: Block, counted: Set[str]) -> tuple[Table
     Categories that were `counted` in this table have no new values.
     """
     # Without a warning, a column of text that now has numbers would silently become one cluster.
-    changed = {
+    known = {
         feature.column: feature
-        for feature, places in placed(table.features)
-        if isinstance(feature, Category)
-        and feature.column not in {*table.without_values, *counted}
-        and feature.may_be_changed(first.X[:, places])
+        for feature in table.features
+        if isinstance(feature, Category) and feature.column not in {*table.without_values, *counted}
     }
     names = table.without_values
     notes = [f"{no_values(names, table.shown)}, and counts as missing"] if names else []
-    if not changed:
+    if not known:
         return table, notes
     span = Span(int(first.rows[0]), int(first.rows[-1]) + 1, len(first.rows))
-    batches, new_values = list(matching_batches(table, span, list(changed))), table.new_values
-    for name, feature in changed.items():
-        values = pa.chunked_array([batch[name] for batch in batches]).combine_chunks()
-        if note := feature.change(values, len(first.X)):
+    batches, new_values = list(matching_batches(table, span, list(known))), table.new_values
+    for name, feature in known.items():
+        counts = sum((text_counts(batch[name]) for batch in batches), Counter[str]())
+        if note := feature.change(counts, len(first.X)):
             notes.append(note)
-            new_values = new_values | {name: feature.commonest_unknown(text_counts(values))}
+            new_values = new_values | {name: feature.commonest_unknown(counts)}
     return replace(table, new_values=new_values), notes
 
 
 def _more_other_values(known: Category, counts: dict[str, int]) -> str | None:
     """Return a warning if rare values are much more frequent than when the model was learned."""
-    values, n_rows = set(known.known), max(sum(counts.values()), 1)
-    rest = sum(n for value, n in counts.items() if value not in values) / n_rows
-    if rest <= known.rest + MAX_UNKNOWN_SHARE:
+    rest = known.risen_rest(counts)
+    if rest is None:
         return None
     is_missing = isinstance(known, Codes) and not known.rest
-    if is_missing and values.isdisjoint(counts):
+    if is_missing and counts.keys().isdisjoint(known.known):
         of_before = truncated([repr(value) for value in known.known])
         raise DataError(
             f"column {known.column!r} has only values that are new to the previous run, such as "

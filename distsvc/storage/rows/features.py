@@ -342,25 +342,22 @@ class Category(_Categories):
             raise ValueError("expected known values, each once, found one twice")
         return self
 
-    def may_be_changed(self, X: np.ndarray) -> bool:
-        """Return True if `change` may return a warning; X (n, k) are the feature's columns."""
-        bucket = self.values(pa.array([mixed.bucket_name(self.known)])).reshape(1, -1)
-        same = (bucket == X) | (np.isnan(bucket) & np.isnan(X))  # without a bucket, they are NaN
-        return float(same.all(axis=1).mean()) > self.rest + MAX_UNKNOWN_SHARE
+    def risen_rest(self, counts: Mapping[str, int]) -> float | None:
+        """Return the bucket's share of values if it has risen by `MAX_UNKNOWN_SHARE`, else None.
 
-    def change(self, array: pa.Array, n_rows: int) -> str | None:
-        """Return a warning if the bucket's share of values has risen by `MAX_UNKNOWN_SHARE`.
-
-        Null is not counted. The warning states the number of rows, `n_rows`.
+        `counts` has the number of rows of each value.
         """
-        values = array.drop_null()
-        is_unknown = self.codes(values) == len(self.known)
-        if not len(values) or float(is_unknown.mean()) <= self.rest + MAX_UNKNOWN_SHARE:
+        rest = _rest(counts, self.known)
+        return rest if rest > self.rest + MAX_UNKNOWN_SHARE else None
+
+    def change(self, counts: Mapping[str, int], n_rows: int) -> str | None:
+        """Return a warning if `risen_rest` is a number for the counts of `n_rows` rows."""
+        rest = self.risen_rest(counts)
+        if rest is None:
             return None
-        examples = self.commonest_unknown(text_counts(values))
         return (
-            f"{is_unknown.mean():.1%} of the values of {self.column!r} in the first {n_rows:,} "
-            f"rows are new to the model, or rare, such as {examples}; it may have changed"
+            f"{rest:.1%} of the values of {self.column!r} in the first {n_rows:,} rows are new to "
+            f"the model, or rare, such as {self.commonest_unknown(counts)}; it may have changed"
         )
 
     def commonest_unknown(self, counts: Mapping[str, int]) -> str:
@@ -480,9 +477,9 @@ def are_comparable(counts: dict[str, int]) -> bool:
     return len(counts) > 1 and _rest(counts, known) <= 0.5
 
 
-def _rest(counts: dict[str, int], known: list[str]) -> float:
+def _rest(counts: Mapping[str, int], known: Sequence[str]) -> float:
     """Return the share of rows without a known value."""
-    unknown = sum(counts.values()) - sum(counts[value] for value in known)
+    unknown = sum(counts.values()) - sum(counts.get(value, 0) for value in known)
     return unknown / max(sum(counts.values()), 1)
 
 

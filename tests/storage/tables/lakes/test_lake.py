@@ -65,7 +65,7 @@ def test_keys_are_columns_that_a_job_may_name(table, tmp_path):
 def test_only_files_that_may_match_are_read(table, tmp_path):
     fields = {"columns": ["x"], "id": "id"}
     found = opened(f"delta://{table}", tmp_path, where="day == 20261121 and x > 0", **fields)
-    assert all("day=20261121" in name for name in found.layout.files)
+    assert all("day=20261121" in file.name for file in found.layout.files)
     live = [k for k in (*range(20), *range(25, 30)) if k % 2 and np.sin(k) > 0]
     assert ids_of(found) == live
     known = fingerprint(found)
@@ -328,7 +328,7 @@ def test_an_iceberg_table(catalog, tmp_path):
 def test_a_name_in_a_catalog(catalog, tmp_path, monkeypatch):
     monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda name: catalog)
     found = opened("iceberg://own/db.t", tmp_path, where="day == 20261121", id="id")
-    assert all("day=20261121" in name for name in found.layout.files)
+    assert all("day=20261121" in file.name for file in found.layout.files)
     assert all(k % 2 for k in ids_of(found))
     assert found.shown.startswith("iceberg://own/db.t?snapshot=")
     with pytest.raises(InputNotFoundError, match=r"db\.none"):
