@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import usable_rows
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
-from distsvc.storage.tables.values import MANY_VALUES, TEXT_ID, ValueCounts
+from distsvc.storage.tables.values import MANY_VALUES, TEXT_ID, add_counts
 
 MAX_WRITTEN_NAMES = 100
 
@@ -279,9 +280,9 @@ def _repeats(n_values: int, n_rows: int) -> bool:
 
 def _n_values(table: Table, name: str, n_rows: int) -> int:
     """Return the number of values of a column in the first rows; 0 if it can't be counted."""
-    counted = ValueCounts(table, [name])
+    counts = {name: Counter[str]()}
     try:
-        counted.add(0, n_rows)
+        add_counts(counts, table, 0, n_rows)
     except (DataError, pa.ArrowException):
         return 0
-    return len(counted.counts[name])
+    return len(counts[name])

@@ -30,7 +30,7 @@ from distsvc.storage.rows.features import (
 )
 from distsvc.storage.rows.usable import no_values, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
-from distsvc.storage.tables.values import ValueCounts, matching_batches
+from distsvc.storage.tables.values import add_counts, matching_batches
 
 PARTITION_BYTES, MAX_PARTITIONS, SMALL_PARTITIONS = 2**28, 10**7, 64
 """Maximum size of a partition, which a worker may hold whole; maximum number of partitions, and of
@@ -172,18 +172,18 @@ def with_categories(
     if not uncounted:
         return table, []
     as_codes = {name for name, feature in uncounted.items() if feature.kind == AS_CODES}
-    counting = ValueCounts(table, list(uncounted), as_codes)
+    all_counts = {name: Counter[str]() for name in uncounted}
     if meter is not None:
         meter.begin(len(partitions))
     for start, stop in partitions:
-        counting.add(start, stop)
+        add_counts(all_counts, table, start, stop, as_codes)
         if meter is not None:
             meter.finished(stop - start)
     earlier = {f.column: f for f in before if isinstance(f, Category)}
     features, notes, new_values = list[Feature](), list[str](), dict[str, str]()
     for feature in table.features:
         if isinstance(feature, Uncounted):
-            counts, known = counting.counts[feature.column], earlier.get(feature.column)
+            counts, known = all_counts[feature.column], earlier.get(feature.column)
             if known is not None and known.kind == feature.kind:
                 feature = known
                 if note := _more_other_values(known, counts):

@@ -53,40 +53,32 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
         yield {name: without_sentinels(arrays[name], table.missing_values) for name in columns}
 
 
-class ValueCounts:
-    """Numbers of rows by value, as text, in columns of a table; null is not counted.
+def add_counts(
+    counts: dict[str, Counter[str]], table: Table, start: int, stop: int, cut: Collection[str] = ()
+) -> None:
+    """Add the rows of each value to the counts of columns, in storage rows [start, stop).
 
-    A value that is too long for a category is truncated in the columns `cut`, else an error.
+    Only rows that match ``where`` are counted. Values are text; null is not counted. A value that
+    is too long for a category is truncated in the columns `cut`, else an error.
     """
-
-    def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):
-        self.table, self.cut = table, cut
-        self.counts: dict[str, Counter[str]] = {column: Counter() for column in columns}
-
-    def add(self, start: int, stop: int) -> None:
-        """Count storage rows [start, stop) that match ``where``."""
-        span = Span(start, stop, 65_536)
-        for arrays in matching_batches(self.table, span, list(self.counts)):
-            for column in self.counts:
-                self._count(column, arrays[column])
-
-    def _count(self, column: str, array: pa.Array) -> None:
-        if not numeric_text.is_unicode(array):
-            raise numeric_text.unicode_error(self.table.shown, column)
-        if column in self.cut and is_text(array.type):
-            array = pc.utf8_slice_codeunits(array, 0, MAX_LEVEL_LENGTH + 1)
-        counts, fault = text_counts(array), ""
-        self.counts[column].update(counts)
-        longest = max(map(len, counts), default=0)
-        if longest > MAX_LEVEL_LENGTH and column not in self.cut:
-            fault = f"a text of {longest} characters, expected at most {MAX_LEVEL_LENGTH}"
-        elif len(self.counts[column]) > MAX_VALUES:
-            fault = f"more than {MAX_VALUES:,} different values, expected fewer"
-        if fault:
-            raise DataError(
-                f"{self.table.shown}: column {column!r}, read as categories, has {fault}; leave it "
-                f"out by --exclude {column}, or give a column of coarser values"
-            )
+    for arrays in matching_batches(table, Span(start, stop, 65_536), list(counts)):
+        for column, array in arrays.items():
+            if not numeric_text.is_unicode(array):
+                raise numeric_text.unicode_error(table.shown, column)
+            if column in cut and is_text(array.type):
+                array = pc.utf8_slice_codeunits(array, 0, MAX_LEVEL_LENGTH + 1)
+            found, fault = text_counts(array), ""
+            counts[column].update(found)
+            longest = max(map(len, found), default=0)
+            if longest > MAX_LEVEL_LENGTH and column not in cut:
+                fault = f"a text of {longest} characters, expected at most {MAX_LEVEL_LENGTH}"
+            elif len(counts[column]) > MAX_VALUES:
+                fault = f"more than {MAX_VALUES:,} different values, expected fewer"
+            if fault:
+                raise DataError(
+                    f"{table.shown}: column {column!r}, read as categories, has {fault}; leave it "
+                    f"out by --exclude {column}, or give a column of coarser values"
+                )
 
 
 def columns_without_values(table: Table, names: Sequence[str]) -> list[str]:

@@ -68,7 +68,7 @@ def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, m
     assert ("kind=blue", True) in [(column.column, column.present) for column in told]
     published = read_manifest(store_of(tmp_path / "one")).run_id
     with monkeypatch.context() as patch:  # nothing is counted for that
-        patch.setattr(plan, "ValueCounts", None)
+        patch.setattr(plan, "add_counts", None)
         run_job(job(path, tmp_path / "one"))
     assert read_manifest(store_of(tmp_path / "one")).run_id == published
 
