@@ -3,7 +3,7 @@
 import itertools
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -71,9 +71,7 @@ class Parquet(Source):
         others = [name for name in found.infos if name not in named.infos] if named.infos else []
         return found.only({*named.infos, *(n for n in others if _is_parquet(found.folder.join(n)))})
 
-    def scan(
-        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
-    ) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             footers = list(pool.map(footer, found.places))
         shown = [place.shown for place in found.places]

@@ -1,6 +1,6 @@
 """The interface of an input format."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -42,9 +42,7 @@ class Source(Protocol):
         """Return the files that may contain rows matching a condition."""
         return found
 
-    def scan(
-        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
-    ) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
         """Read a table's metadata; a format without row ranges is first converted into `staging`.
 
         Values of the columns `categories` are names, even if they look like numbers. `DataError`
@@ -53,9 +51,7 @@ class Source(Protocol):
         """
         ...
 
-    def notes(
-        self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
-    ) -> list[str]:
+    def notes(self, found: Files, scan: Scan, versions: Versions, columns: Set[str]) -> list[str]:
         """Return warnings about the storage of the columns that a job uses."""
         return []
 

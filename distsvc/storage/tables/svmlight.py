@@ -13,7 +13,7 @@ import itertools
 import json
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -52,9 +52,7 @@ class Svmlight(Source):
         own = found.named(self.suffixes)
         return own if own.names == found.names else found.named(())
 
-    def scan(
-        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
-    ) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
         """Parse the files in memory; columns that the job names, but no row has, are zero."""
         _check_job(config)
         place = _converted(found, staging)

@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,9 +129,7 @@ class Zarr(Source):
             for name, members in chunks.items()
         }
 
-    def scan(
-        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
-    ) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
         place, others = found.location, other_columns(config)
         with place.naming_errors(any_kind=True):  # each codec raises its own kinds
             if not _has_metadata(place):
@@ -163,9 +161,7 @@ class Zarr(Source):
             comparable={},
         )
 
-    def notes(
-        self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
-    ) -> list[str]:
+    def notes(self, found: Files, scan: Scan, versions: Versions, columns: Set[str]) -> list[str]:
         if not (found.location.is_local or any(name.endswith("*") for name in versions)):
             return []  # chunks are unknown
         arrays = []

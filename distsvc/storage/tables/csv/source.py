@@ -7,7 +7,7 @@ none has changed.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
@@ -76,9 +76,7 @@ class Csv(Parquet):
     def claim(self, found: Files) -> Files:
         return found.named(self.suffixes)
 
-    def scan(
-        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
-    ) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
         columns = None if config.columns is None else sorted(config.columns)
         key = [found.folder.path, found.versions, columns, other_columns(config), config.id]
         key += [sorted(config.exclude), sorted(categories)]
@@ -98,7 +96,7 @@ class Csv(Parquet):
             with staging.created(target) as path:
                 write_whole(path, write)
         file = Location.of(f"{staging.address}/{target}")
-        scan = super().scan(find_files(file), config, staging)
+        scan = super().scan(find_files(file), config, staging, categories)
         with file.naming_errors(), file.open() as handle:
             about = json.loads(pq.read_schema(handle).metadata[_COLUMNS_KEY])
         types = {field.name: field.type for field in read_schema(about["types"])}

@@ -8,7 +8,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -132,9 +132,7 @@ class Lake(parquet.Parquet):
         with _whole(found):
             return found.versions
 
-    def scan(
-        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
-    ) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
         assert isinstance(found, Snapshot)
         with _whole(found), ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             footers = list(pool.map(parquet.footer, found.places))
