@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -149,10 +148,7 @@ def other_columns(config: InputConfig) -> list[str]:
 
 
 def choose_features(
-    config: InputConfig,
-    scan: Scan,
-    categories: Collection[str] = (),
-    ignored: Mapping[str, str] = MappingProxyType({}),
+    config: InputConfig, scan: Scan, categories: Collection[str], ignored: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 

@@ -119,7 +119,7 @@ class Parquet(Source):
                         f"{place.shown} has {n_rows} rows, {piece.n_rows} when the table was opened"
                     )
                 wanted = [content.names.get(n, n) for n in columns if n not in content.values]
-                for batch in _rows(file, piece.start, piece.stop, wanted, at_once, kept):
+                for batch in _rows(file, piece, wanted, at_once, kept):
                     yield {name: content.column(name, batch) for name in columns}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
@@ -161,20 +161,17 @@ def _pieces(table: Table, start: int, stop: int) -> Iterator[Piece]:
 
 
 def _rows(
-    file: pq.ParquetFile,
-    start: int,
-    stop: int,
-    columns: list[str],
-    at_once: int,
-    kept: np.ndarray | None,
+    file: pq.ParquetFile, piece: Piece, columns: list[str], at_once: int, kept: np.ndarray | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows [start, stop) of a file; only rows in the mask `kept` are counted."""
+    """Yield the rows of a piece; only rows in the mask `kept` are counted."""
     metadata = file.metadata
     sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     units = live_rows(sizes, kept)
     borders = list(itertools.accumulate(units, initial=0))
-    groups = [i for i in range(len(units)) if borders[i] < stop and borders[i + 1] > start]
-    skip, wanted = start - borders[groups[0]], stop - start
+    groups = [
+        i for i in range(len(units)) if borders[i] < piece.stop and borders[i + 1] > piece.start
+    ]
+    skip, wanted = piece.start - borders[groups[0]], piece.stop - piece.start
     starts, mask = list(itertools.accumulate(sizes, initial=0)), None
     if kept is not None:
         mask = np.concatenate([kept[starts[i] : starts[i + 1]] for i in groups])
@@ -186,11 +183,11 @@ def _rows(
         if mask is not None:
             batch = batch.filter(pa.array(mask[seen : seen + n_rows]))
         seen += n_rows
-        piece = batch.slice(min(skip, batch.num_rows), wanted)
+        part = batch.slice(min(skip, batch.num_rows), wanted)
         skip -= min(skip, batch.num_rows)
-        wanted -= piece.num_rows
-        if piece.num_rows:
-            yield piece
+        wanted -= part.num_rows
+        if part.num_rows:
+            yield part
         if not wanted:
             return
     raise pa.ArrowInvalid(f"row groups end {wanted} rows early")

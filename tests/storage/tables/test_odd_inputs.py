@@ -185,7 +185,7 @@ def test_many_columns_are_compared_in_proportion():
     )
     asked = InputConfig(path="t").model_copy(update={"columns": names})
     Name.compared = 0
-    chosen = choose_features(asked, scan)
+    chosen = choose_features(asked, scan, (), {})
     assert Name.compared < 100 * n, "n ** 2 / 2 where names are counted one by one"
     assert chosen == names
 
