@@ -69,6 +69,15 @@ def test_text_that_is_no_utf8_is_left_out(tmp_path):
     assert compared(tmp_path / "t.parquet", tmp_path, columns=("x", "y")) == {}
 
 
+def test_spellings_of_a_truth_value_are_one_level(tmp_path):
+    words = np.array(["True", "false"])[np.arange(N) % 2]
+    words[-2] = "TRUE"
+    data = table().select(["x", "y"]).append_column("flag", pa.array(words))
+    pq.write_table(data, tmp_path / "t.parquet")
+    found = compared(tmp_path / "t.parquet", tmp_path, columns=("x", "y"))
+    assert found["flag"].known == ("false", "true")
+
+
 def test_there_are_not_too_many(tmp_path):
     more = {f"c{k}": np.arange(N) % (k + 2) for k in range(MAX_COMPARED_COLUMNS + 5)}
     pq.write_table(pa.table({"x": np.sin(np.arange(N)), **more}), tmp_path / "t.parquet")

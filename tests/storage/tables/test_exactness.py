@@ -56,9 +56,9 @@ def other():
     return np.random.default_rng(0).normal(size=N) + 9 * (np.arange(N) % 2)
 
 
-def run(path):
+def run(path, **sections):
     model = {"algorithm": "bico", "n_clusters": 2}
-    return run_job(small_job(path, model, input={"columns": ["big", "x"]}))
+    return run_job(small_job(path, model, input={"columns": ["big", "x"]}, **sections))
 
 
 @pytest.mark.parametrize("write", [parquet, dictionary, vectors, group, text])
@@ -83,6 +83,13 @@ def test_a_constant_is_one(tmp_path, write):
     report = run(write(tmp_path, [2**64 - 1] * N, pa.uint64()))
     assert any("constant columns" in warning for warning in report.warnings)
     assert len(report.clusters) == 2
+
+
+def test_a_constant_beside_missing_values_is_one(tmp_path):
+    values = np.where(np.arange(N) % 5, 2**62, -1).tolist()
+    path = parquet(tmp_path, values, pa.int64())
+    report = run(path, preprocess={"missing_values": [-1], "missing": "median"})
+    assert any("constant columns" in warning for warning in report.warnings)
 
 
 def test_the_advice_of_the_message_helps(tmp_path):
