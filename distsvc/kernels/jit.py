@@ -5,7 +5,8 @@
 * There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
   processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
 * Numba's wrappers for callers in C and Python are left out where unused, because they take time and
-  memory to compile. Inlined functions have no machine code of their own either.
+  memory to compile. The functions that a kernel calls, numba's too, have no machine code of their
+  own: they are optimised and translated with the kernel.
 * Every kernel is called with one set of types only. It is compiled on its first call, once, into a
   cache on the local disk. A process locks a file while it compiles a kernel, and others wait for
   the cache file. Without a trusted folder, each process compiles.
@@ -21,8 +22,8 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ _LOG = logging.getLogger("distsvc")
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call, with the options of all kernels."""
-    compiled = numba.njit(function, nogil=True, no_cfunc_wrapper=True)
+    options = {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _KernelCompiler}
+    compiled = numba.njit(function, **options)
     if numba.config.DISABLE_JIT:
         return compiled
     if _FOLDER is None:
@@ -247,8 +249,12 @@ class _Cache(FunctionCache):
                 return not isinstance(error, BlockingIOError)
         return True
 
-    def load_overload(self, sig: object, target_context: object) -> object:
+    def load_overload(self, sig: object, target_context: Any) -> object:
         """Return the cached code, or None if there is no usable code."""
+        with _libraries_of(JITCodeLibrary, target_context.codegen()):  # a kernel may call this one
+            return self._load_or_claim(sig, target_context)
+
+    def _load_or_claim(self, sig: object, target_context: object) -> object:
         try:
             # Numba's own method also registers all functions that it can compile, which is slow.
             rtsys.initialize(target_context)
@@ -333,7 +339,11 @@ def _log_once(event: str, process: int) -> None:
 
 
 class _Part(JITCodeLibrary):
-    """The code of an inlined function, which is optimised and translated with its kernels."""
+    """The code of a function that kernels call; it is optimised and translated with a kernel."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        if ir_module.name != "cfunc_wrapper":  # numba's own functions have this wrapper
+            super().add_ir_module(ir_module)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -342,14 +352,38 @@ class _Part(JITCodeLibrary):
         self._finalize_dynamic_globals()
         self._finalized = True  # numba's own method makes machine code
 
+    @property
+    def codegen(self) -> Any:
+        return _NoEnvironment
 
-class _PartCompiler(Compiler):
+
+class _NoEnvironment:
+    @staticmethod
+    def set_env(name: str, environment: object) -> None:
+        """Do nothing: numba writes to an address that only machine code has."""
+
+
+@contextmanager
+def _libraries_of(kind: type[JITCodeLibrary], codegen: Any) -> Iterator[None]:
+    """Let numba create libraries of this class; the caller has numba's compiler lock."""
+    before, codegen._library_class = codegen._library_class, kind
+    try:
+        yield
+    finally:
+        codegen._library_class = before
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler, except that the functions a kernel calls have no own machine code."""
+
     def _compile_bytecode(self) -> Any:
         state = self.state
-        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        rtsys.initialize(state.targetctx)  # compiles functions that are called from outside
+        codegen = state.targetctx.codegen()
+        state.library = JITCodeLibrary(codegen, state.func_id.func_qualname)
         state.library.enable_object_caching()
-        state.targetctx.get_executable = lambda library, description, env: object()  # a key
-        return super()._compile_bytecode()
+        with _libraries_of(_Part, codegen):
+            return super()._compile_bytecode()
 
 
 class _Inlined(CPUDispatcher):
@@ -369,7 +403,7 @@ def inlined(function: Callable[..., Any], **options: Any) -> Any:
         return function
     options |= {"nopython": True, "nogil": True}
     options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-    return _Inlined(function, targetoptions=options, pipeline_class=_PartCompiler)
+    return _Inlined(function, targetoptions=options)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
