@@ -423,7 +423,7 @@ def expectation(
     return likelihoods
 
 
-@kernel
+@inlined
 def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
     """Fit common axes of covariances inv(A) D_k inv(A).T in place (Gales 1999, semi-tied).
 

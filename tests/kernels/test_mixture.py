@@ -8,6 +8,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
+from distsvc.kernels import jit
 from distsvc.kernels import mixture as kernels
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior
 from distsvc.models.mixture.labeller import MixtureLabeller
@@ -108,7 +109,7 @@ def test_plain_python_gives_the_same(monkeypatch):
         assert one == pytest.approx(other, abs=1e-10)
 
 
-@reference.forms(kernels.tie_axes)
+@reference.forms(jit.kernel(reference.plain(kernels.tie_axes)))
 def test_axes_of_covariances_that_share_them_are_found(form):
     random = np.random.default_rng(0)
     A = random.normal(size=(3, 3))
