@@ -1,8 +1,8 @@
-"""Compiles the kernels of the default job in other processes while the job begins.
+"""Compiles the kernels of the default job in other processes while the job or fit begins.
 
-Numba compiles one kernel at a time in a process. So on an empty cache, a command starts processes
-that compile kernels into the cache. If the command needs a kernel that another process compiles, it
-compiles a different kernel while it waits.
+Numba compiles one kernel at a time in a process. So on an empty cache, a command or a fit with
+several threads starts processes that compile kernels into the cache. If the command needs a kernel
+that another process compiles, it compiles a different kernel while it waits.
 """
 
 import gc
@@ -99,7 +99,7 @@ class Helpers:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         pipe, none = subprocess.PIPE, subprocess.DEVNULL
         with suppress(OSError):
-            while len(self._processes) < self._n:
+            while sys.executable and len(self._processes) < self._n:
                 self._processes.append(
                     subprocess.Popen(command, stdin=pipe, stdout=none, stderr=none, env=environment)
                 )
@@ -113,13 +113,13 @@ class Helpers:
 
 
 @contextmanager
-def compiling_ahead() -> Iterator[None]:
+def compiling_ahead(n_threads: int = MAX_PROCESSES + 1) -> Iterator[None]:
     """Compile kernels in other processes during the block, if they are not in the cache.
 
     The processes start at once if the cache is empty, otherwise with the first missing kernel. They
-    end with the block. Without a second core, no process is started.
+    end with the block. With one thread, or without a second core, no process is started.
     """
-    folder, n = jit.cache_folder(), min(_cores() - 1, MAX_PROCESSES)
+    folder, n = jit.cache_folder(), min(n_threads, _cores(), MAX_PROCESSES + 1) - 1
     if n < 1 or folder is None or not os.access(folder, os.W_OK) or numba.config.DISABLE_JIT:
         yield
         return

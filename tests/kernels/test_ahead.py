@@ -117,3 +117,14 @@ def test_no_process_is_started_on_a_full_cache_or_one_core(monkeypatch):
     with ahead.compiling_ahead():
         pass
     assert len(started) == 1
+
+
+def test_threads_limit_the_processes(monkeypatch):
+    started = []
+    monkeypatch.setattr(ahead.Helpers, "start", lambda self: started.append(self._n))
+    monkeypatch.setattr(ahead, "_cores", lambda: 8)
+    monkeypatch.setattr(jit, "is_missing", lambda kernel: True)
+    for n_threads in 1, 2, 8:
+        with ahead.compiling_ahead(n_threads):
+            pass
+    assert started == [1, ahead.MAX_PROCESSES]

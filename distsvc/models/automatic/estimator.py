@@ -7,6 +7,7 @@ import numpy as np
 
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import Effort, Granularity, RandomState
+from distsvc.kernels.ahead import compiling_ahead
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.bases.mixed import MixedClusterEstimator
 from distsvc.models.bases.passes import Passes, Phases
@@ -130,6 +131,10 @@ class AutoClustering(MixedClusterEstimator):
         return replace(super()._values(column), rule=self._rule, least=least)
 
     def _fit_source(self, source: Input) -> None:
+        with compiling_ahead(n_threads(self.n_jobs)):
+            self._fit_in_passes(source)
+
+    def _fit_in_passes(self, source: Input) -> None:
         phases = Phases(self)
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
         engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
