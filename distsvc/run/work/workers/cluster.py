@@ -290,6 +290,7 @@ def _local_client(workers: int, threads: int) -> "Iterator[Client]":
         settings = {
             "temporary-directory": str(stack.enter_context(scratch("workers"))),
             "distributed.scheduler.no-workers-timeout": CLUSTER_PATIENCE.work,
+            "distributed.worker.profile.enabled": False,  # it interrupts a worker each 10 ms
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],
             **{f"distributed.{of}.preload": [] for of in ("nanny", "scheduler", "worker")},
