@@ -40,7 +40,6 @@ FORMS = {
     "f8:3 f8:2 b1 f8:2 f8:1 f8:2 f8:3 f8:2 i8 f8",
     "mixture.label_rows": "f4:2 i8:1 i8:1 i8:1 i8:1 i8:2 f8:1 f8:2 f8:3 f8:2 f8:2 i8:1 i8:1 i4:1 "
     "i4:1 f4:2 f8:2",
-    "rows.separated_pairs": "i4:1 i8:2",
     "mixture.fit_cells": "f8:1 f8:1 f8:1 f8:1 f8:1 f8 i8 f8",
     "rows.coordinates": "f4:2 f4:2",
     "rows.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",
