@@ -131,14 +131,13 @@ class AutoClustering(MixedClusterEstimator):
         return replace(super()._values(column), rule=self._rule, least=least)
 
     def _fit_source(self, source: Input) -> None:
-        with compiling_ahead(n_threads(self.n_jobs)):
-            self._fit_in_passes(source)
-
-    def _fit_in_passes(self, source: Input) -> None:
-        phases = Phases(self)
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
-        engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
-        levels = engine.levels
+        n = engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
+        with compiling_ahead(n):
+            self._fit_in_passes(engine, source)
+
+    def _fit_in_passes(self, engine: AutomaticEngine, source: Input) -> None:
+        phases, levels = Phases(self), engine.levels
         passes = Passes(source, levels.seed)
         X, keys = passes.draw(levels.sample_ranges)  # the graph uses a part of this sample
         n_rows = passes.n_rows
