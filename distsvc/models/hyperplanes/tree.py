@@ -287,13 +287,18 @@ class TreeRule(Rule):
         """Raise DataError unless the splits are all inner nodes, parents first, and sizes agree."""
         inner = np.flatnonzero(self.children[:, 0] >= 0)
         if not np.array_equal(np.sort(self.splits), inner):
-            raise DataError("array splits: expected every node with children once, found others")
+            raise DataError(
+                "array splits: expected every node with children once, found missing, repeated or "
+                "other nodes"
+            )
         place = np.full(len(self.children), len(inner))
         place[self.splits] = np.arange(len(inner))
         if (place[self.children[inner]] < place[inner, None]).any():
             raise DataError("array splits: expected parents before children, found a child first")
         if len(self.curve) != len(inner) + 1:
-            raise DataError(f"array curve: expected {len(inner) + 1}, found {len(self.curve)}")
+            raise DataError(
+                f"array curve: expected {len(inner) + 1} values, found {len(self.curve)}"
+            )
         if self.cut_into > len(self.curve):
             raise DataError(
                 f"fact n_clusters: expected {len(self.curve)} at most, found {self.cut_into}"
@@ -328,11 +333,11 @@ def valley(positions: np.ndarray) -> tuple[float, float]:
 def elbow(curve: np.ndarray, rule: str) -> int:
     """Return the number of clusters at the elbow of a curve of sums of squares.
 
-    As in section 3, K is chosen on the first K_max points of the curve for 30 values of K_max, from
-    10 to all. The most frequent K is returned, the smallest if several are equally frequent.
-    "angle" is eq. (22), which never yields K = 1 or K = K_max. "weighted" is the rule of the
-    author's code since 2022: it multiplies the angle by the sum of squares of the sides of the
-    triangle, whose corners are the elbow and the ends of the curve.
+    As in section 3 of Hofmeyr (2021), K is chosen on the first K_max points of the curve, for 30
+    values of K_max from 10 to all. The most frequent K is returned, the smallest if several are
+    equally frequent. "angle" is eq. (22), which never yields K = 1 or K = K_max. "weighted" is the
+    rule of the author's code since 2022. It multiplies the angle by the sum of squares of the sides
+    of a triangle, whose corners are the elbow and the ends of the curve.
     """
     n = len(curve)
     if n <= MIN_CURVE:

@@ -80,9 +80,13 @@ class ChildrenField(ArrayField):
         inner = np.flatnonzero((value != -1).any(axis=1))
         below = value[inner]
         if (below <= inner[:, None]).any() or (below >= len(value)).any():
-            raise ValueError("expected two later nodes or (-1, -1) for each node, found others")
+            raise ValueError(
+                "expected two later nodes or (-1, -1) for each node, found an earlier or no node"
+            )
         if not np.array_equal(np.sort(below, axis=None), np.arange(1, len(value))):
-            raise ValueError("expected one parent of each node except the root, found others")
+            raise ValueError(
+                "expected one parent of each node except the root, found none or several"
+            )
 
 
 @dataclass(frozen=True)

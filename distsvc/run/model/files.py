@@ -239,7 +239,9 @@ class ModelFile(Form):
                 raise DataError(f"array {name}: expected rising edges, found falling ones")
         ids = arrays["ids"]
         if len(np.unique(ids)) < len(ids) or ids.max() >= facts["next_id"]:
-            raise DataError("array ids: expected each id once, below next_id, found others")
+            raise DataError(
+                "array ids: expected each id once and below next_id, found a repeated or larger id"
+            )
         expected = {"wide": form.float64, "algorithm": form.form, "n_clusters": rule.n_clusters}
         for name, value in expected.items():
             found = facts.get(name)

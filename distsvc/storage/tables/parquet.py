@@ -247,8 +247,8 @@ def _partition_types(
     for keys, path in zip(found, shown, strict=True):
         if keys.keys() != found[0].keys():
             raise DataError(
-                f"{path} lies in folders for {list(keys)}, "
-                f"{shown[0]} in folders for {list(found[0])}"
+                f"{path} has the keys {list(keys)} in its folder names; "
+                f"expected {list(found[0])}, as for {shown[0]}"
             )
     return {key: _narrowest([keys[key] for keys in found]) for key in (found or [{}])[0]}
 

@@ -159,7 +159,7 @@ def test_vectors_have_at_most_the_components_that_rows_are_projected_on():
         ("imdh", {"n_clusters": 0}, "fact cut_into: expected greater than or equal to 1, found 0"),
         ("imdh", {"splits": slice(None, None, -1)}, "array splits: expected parents before"),
         ("imdh", {"splits": [0, 0, 0]}, "array splits: expected every node with children once"),
-        ("imdh", {"curve": slice(2)}, "array curve: expected 4, found 2"),
+        ("imdh", {"curve": slice(2)}, "array curve: expected 4 values, found 2"),
         ("splits", {"clusters": [-1, 0, 0]}, "array clusters: expected a cluster of its own"),
         ("splits", {"clusters": [0, 1, -1]}, "array clusters: expected a cluster of its own"),
         ("level-tree", {"gamma": 1e308}, "fact gamma: expected less than or equal to 34028"),

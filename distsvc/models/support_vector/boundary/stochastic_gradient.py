@@ -132,7 +132,10 @@ class StochasticGradient:
         check_fields(GRADIENT_FIELDS, {**facts, **arrays}, sizes)
         n = int(arrays["state"][kernels.N_VECTORS])
         if n != sizes["B"] or n > self.budget:
-            raise DataError(f"expected {sizes['B']} vectors, at most {self.budget}, found {n}")
+            raise DataError(
+                f"array state: expected {sizes['B']} vectors as in array S, and no more than the "
+                f"budget of {self.budget}, found {n}"
+            )
         self._S, self._state, self._sums = arrays["S"], arrays["state"], arrays["sums"]
         for name in VECTOR_ARRAYS:
             setattr(self, f"_{name}", arrays[name])
