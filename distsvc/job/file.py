@@ -90,10 +90,10 @@ def read_job(path: str | Path) -> Sections:
 def override(
     content: Sections, settings: Iterable[str] = (), values: Mapping[str, object] | None = None
 ) -> Sections:
-    """Return sections with other values of keys, not yet validated.
+    """Return sections with some values replaced; the result is not yet validated.
 
-    `settings` are as in `load_job`; `values` are by names of keys, such as ``model.seed``. Several
-    settings of a list or a table add up; of other keys, the last setting counts.
+    `settings` are as in `load_job`; `values` has new values by key, such as ``model.seed``. Several
+    settings of a list or a table add up. For any other key, the last setting counts.
     """
     content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     given: set[str] = set()
@@ -190,7 +190,7 @@ def _setting(setting: str) -> tuple[str, object, str]:
 
 
 def _both(first: object, second: object) -> object:
-    """Return a key's value from two settings: lists and tables add up, else the last wins."""
+    """Return a key's value from two settings: lists and tables add up, else the last counts."""
     if isinstance(first, list) and isinstance(second, list):
         return [*first, *(one for one in second if one not in first)]
     if isinstance(first, dict) and isinstance(second, dict):

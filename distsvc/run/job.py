@@ -2,17 +2,18 @@
 
 1. `open_run` locks the output, opens the table, the previous run and the algorithm, and sets unset
    keys of the job from the previous run. If this run is already published, it yields the `Output`
-   instead.
+   instead, and only changed names of clusters are published. `check_memory` refuses a run that
+   needs too much memory.
 2. `assign_table` labels the table with the previous run's model, if the job's mode allows this and
    the model still fits. Otherwise it returns None, and `cluster_table` surveys, prepares, fits and
    labels. Both return the learned model with its facts for the report, and the counts of the
    labelled table.
 3. `fill_output` converts the labelled parts (Parquet) if the output has another format.
-4. `compare_and_check` compares with the previous run, and evaluates the job's `[checks]`. One check
-   is on `agreement`: the probability that another sample gives this answer. `write_moves` lists
-   the ids whose published cluster has changed.
-5. `write_report` writes `report.json` and the HTML page. `publish` writes the manifest, if no check
-   failed.
+4. `write_moves` lists the row ids whose published cluster has changed. `compare_and_check` compares
+   with the previous run, and evaluates the job's `[checks]`. One check is on `agreement`: the
+   probability that another sample gives this answer.
+5. `write_report` writes `report.json` and the HTML page. `publish` writes the manifest. If a check
+   failed, it stores the run as a candidate instead, and raises `CheckFailedError`.
 
 A phase runs tasks on workers or in this process, in most phases one for each partition. `steps`
 runs the phases. The driver computes everything else from results in the run's directory. An

@@ -190,8 +190,9 @@ def mixture_proposals(
     if others remain. Without `n_clusters`, partitions that halves of the rows do not find again are
     left out, too.
 
-    `rows` are draws. `values` are the same rows as they are labelled, which decide the sizes of
-    clusters. `latent` (n, r) are the same rows as continuous variables, for starts by k-means.
+    `rows` are draws. `values` are the same rows with medians of cells instead of draws, as rules
+    label them; they decide the sizes of clusters. `latent` (n, r) are the same rows as continuous
+    variables, for starts by k-means.
     Random numbers follow from `row_numbers` (n,) int64, the rows' numbers in the table.
     ``make_rule(mixture, cluster, labels)`` returns a rule from the clusters (K,) of the mixture's
     components and the labels (n,) of the rows.
@@ -303,7 +304,7 @@ def _continued(
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
     """Run EM from a start; while clusters have fewer than `least` rows, drop them and repeat.
 
-    `values` are the same rows as they are labelled. Return the last start, the mixture, the
+    `rows` and `values` are as in `mixture_proposals`. Return the last start, the mixture, the
     clusters of its components, and the posteriors (n, k) of clusters.
     """
     prior = Prior.of(rows)
@@ -347,8 +348,8 @@ def _final_rule(
 ) -> Rule:
     """Return the rule of a mixture, with cluster 0 the largest.
 
-    If the mixture was not fitted to all rows, EM on all rows comes first. Sizes are the numbers of
-    `values`, and clusters without any are last.
+    If the mixture was not fitted to all rows, EM on all rows comes first. Sizes are counted among
+    `values`; clusters without rows are last.
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)

@@ -44,7 +44,7 @@ class ModelledRows:
     columns: ColumnModel
     row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
     mixed: MixtureRows  # draws of numbers, and levels of categories
-    labelled: np.ndarray  # (m, D) float64: rows as they are labelled, with middles of cells
+    labelled: np.ndarray  # (m, D) float64: rows as rules label them, medians of cells
     scales: tuple[ScaledNumbers, ...]  # mapped numbers, and stored numbers unless components
     cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
 
@@ -64,7 +64,7 @@ class ModelledRows:
 
     @cached_property
     def values(self) -> MixtureRows:
-        """The rows of the mixture as they are labelled."""
+        """The rows of the mixture with medians of cells instead of draws."""
         return self.columns.layout.mixed(self.labelled)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:

@@ -1,9 +1,10 @@
 """Answer for a table whose columns stay as stored.
 
-Level trees of the columns have the answer if their score reaches `CLEAR`, or if there is no graph.
-Otherwise level trees of the graph have the answer. If the number of clusters is given, k-means also
-makes a partition, and the partition with the highest `merit_of` is chosen. Clusters of even sizes
-that separate few near rows have a high merit.
+Level trees of the columns make the answer if their score reaches `CLEAR`, or if there is no graph.
+Otherwise level trees of the graph make it. The score (`Answer.standing`) also decides whether there
+are several clusters. If the number of clusters is given, k-means also makes a partition, and the
+partition with the highest `merit_of` is chosen. Clusters of even sizes that separate few near rows
+have a high merit.
 """
 
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ class Views:
     def __init__(self, pilot: np.ndarray, graph: GraphEngine, nu: float | None):
         self.pilot, self.graph, self.nu = pilot, graph, nu
         self.components = leading_directions(pilot)  # (q, d) float32
-        # If pilot rows are random draws: the rows (m, d) float32 as they are labelled.
+        # If pilot rows are random draws: the same rows (m, d) float32 by medians of cells.
         self.values: np.ndarray | None = None
 
     @property

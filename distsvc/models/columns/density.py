@@ -173,8 +173,8 @@ class ColumnDensity:
 def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
     """Return the density with the highest BIC over scales and numbers of normals.
 
-    With one normal, any other scale must also have a higher BIC than "identity". Return None if no
-    scale is defined for all edges of cells.
+    A scale other than "identity" must also have the higher BIC if both have a single normal. Return
+    None if no scale is defined for all edges of cells.
     """
     best: ColumnDensity | None = None
     plain = -np.inf  # BIC of one normal on the scale "identity"

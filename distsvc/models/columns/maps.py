@@ -33,7 +33,10 @@ MAX_RANGES = 1e12
 """Maximum distance of a value off the scale from the learned range, in lengths of this range."""
 
 ROUNDING = 2.0**-23
-"""Maximum distance of equal values, relative to their size: two roundings to 32-bit floats."""
+"""Maximum distance of values that count as equal, relative to their size.
+
+It is the error of two roundings to 32-bit floats.
+"""
 
 
 @dataclass(frozen=True)

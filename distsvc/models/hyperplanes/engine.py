@@ -28,10 +28,10 @@ SMALLEST_SPREAD = 1e-15
 """Minimum standard deviation of a scaled column; the maximum is its inverse."""
 
 LEAST_AGREEMENT = 0.5
-"""Minimum mean adjusted Rand index between restarts."""
+"""Mean adjusted Rand index between restarts, below which fewer clusters are tried."""
 
 MIN_SHARED_INFORMATION = 0.5
-"""Minimum mean mutual information between restarts; below both, fewer clusters are tried."""
+"""Mean mutual information between restarts, from which `LEAST_AGREEMENT` does not apply."""
 
 Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
 """Function of epoch, key ranges and number of the first range; yields blocks of rows (n, d)."""

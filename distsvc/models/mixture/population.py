@@ -194,7 +194,7 @@ class PopulationRows:
 
     @cached_property
     def shares(self) -> list[np.ndarray]:
-        """Shares of its levels in the table, for each category."""
+        """Shares of the levels in the table, for each category."""
         found = []
         for j, n in enumerate(self.n_levels):
             counts = np.bincount(self.levels[:, j][self.levels[:, j] >= 0], minlength=n) + 0.5
@@ -204,7 +204,7 @@ class PopulationRows:
 
 @dataclass(frozen=True)
 class Population:
-    """Density of one cluster, column by column: ordered numbers, then ordered categories."""
+    """Density of one cluster by column: numbers in `order`, categories in `category_order`."""
 
     log_densities: np.ndarray  # (p + q, n): log density of each column, given the previous ones
     n_parameters: np.ndarray  # (p + q,): number of parameters of each column
@@ -324,8 +324,8 @@ def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int
     """Return the effective number of parameters if each cell (u,) has a free probability.
 
     With this number the BIC is the logarithm of the marginal likelihood of the `counts` (u,). The
-    prior is a Dirichlet distribution whose weights are probabilities by the column's model. `prior`
-    (u,) has the weights of these cells. All cells of the column together weigh as much as one row.
+    prior is a Dirichlet distribution, with the weight of one row in all. `prior` (u,) has its
+    weights of these cells: their probabilities by the column's model.
     """
     n_rows = counts.sum() + 1.0
     log_likelihood = (np.log((counts + prior) / n_rows) * counts).sum()
@@ -476,7 +476,7 @@ def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) ->
 
 
 def _unit_columns(X: np.ndarray) -> np.ndarray:
-    """Return columns of X (n, p) with mean 0 and length 1."""
+    """Return the columns of X (n, p), shifted to mean 0 and scaled to length 1."""
     centred = X - X.mean(axis=0)
     return np.asarray(centred / (np.linalg.norm(centred, axis=0) + 1e-12))
 

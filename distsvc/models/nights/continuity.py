@@ -50,7 +50,7 @@ class ClusterEvent:
 
 @dataclass(frozen=True)
 class LabelOverlap:
-    """Numbers of rows, int64, by their labels from an earlier and a new model."""
+    """Numbers of rows, int64, by their labels in an earlier model and in a new one."""
 
     overlap: np.ndarray  # (k_before, k): rows by their clusters in both models
     inside: np.ndarray  # (k_before, k): the same without the earlier model's outliers
@@ -69,7 +69,11 @@ class LabelOverlap:
 
     @property
     def belonging(self) -> np.ndarray:
-        """`inside` as float64; for clusters `outside`, `overlap` up to `expected`."""
+        """Numbers of rows (k_before, k) float64 that count in the Jaccard indices.
+
+        They are `inside`. Earlier clusters that were mostly outside have `overlap` instead, at most
+        the `expected` size.
+        """
         likely = np.minimum(self.overlap, self.expected[:, None])
         return np.where(self.outside, likely, self.inside)
 

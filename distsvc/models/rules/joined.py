@@ -1,7 +1,7 @@
 """Rules with merged clusters, because clusters are too small or too many.
 
-A joined rule has all fields of its base rule, and for each cluster the merged cluster. It is saved
-and restored like other rules.
+A joined rule has all fields of its base rule, and the merged cluster of each base cluster. It is
+saved and restored like other rules.
 """
 
 from collections.abc import Mapping
@@ -94,7 +94,10 @@ class _Joined:
 
 
 MIN_MEAN_SHARE = 0.01
-"""Minimum mean share of the nearest cluster in a cluster's rows; else medians are compared."""
+"""Minimum mean share of another cluster in the rows of a small cluster.
+
+If no other cluster reaches it, the small cluster is merged by the distance of medians.
+"""
 
 
 def clusters_to_join(
@@ -104,8 +107,8 @@ def clusters_to_join(
 
     The smallest cluster is merged into its nearest one, while it has fewer than `min_rows` of the
     rows Z (m, d) or there are more than `max_clusters`. The nearest cluster has the largest share
-    in its rows or, if no share reaches `MIN_MEAN_SHARE`, the nearest median. Merged clusters are
-    numbered by size, 0 the largest.
+    in the smallest cluster's rows or, if no mean share reaches `MIN_MEAN_SHARE`, the nearest
+    median. Merged clusters are numbered by size, 0 the largest.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters

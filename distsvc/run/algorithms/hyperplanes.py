@@ -280,5 +280,5 @@ def _in_units(
 
 
 def _exact(value: float, digits: int = 5) -> str:
-    """Return a number with so many digits, without an exponent if that is short."""
+    """Return a number with at most so many significant `digits`, and a minus sign as in texts."""
     return f"{value:.{digits}g}".replace("-", "−")

@@ -38,14 +38,14 @@ class LineageRun(Form):
 
 
 class Claim(Form):
-    """A range of consecutive ids."""
+    """A range of consecutive ids that one answer has claimed."""
 
     first: Id
     n_ids: Id
 
 
 class Record(Form):
-    """The content of a record."""
+    """The shared record of a lineage: ids already claimed, and runs."""
 
     next_id: Id = 0  # above all claimed ids
     claims: dict[str, Claim] = Field(default_factory=dict)  # by `Lineage.answer`
@@ -54,7 +54,7 @@ class Record(Form):
 
 @dataclass(frozen=True)
 class Lineage:
-    """The lineage of a run."""
+    """A run's place in its lineage, and access to the shared record."""
 
     id: str
     home: str  # address of the folder with the record
@@ -144,15 +144,15 @@ def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifes
 
 
 def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
-    """Return address and record of each published run among the `successors`, by date."""
+    """Return address and `LineageRun` of each published run among the `successors`, by date."""
     found = successors(address, manifest)
     return [(at, one) for at, name, one in found if _is_published(at, name)]
 
 
 def successors(address: str, manifest: Manifest) -> list[tuple[str, str, LineageRun]]:
-    """Return address, id and record of each run that continues a run or its successors, by date.
+    """Return address, id and `LineageRun` of each run that continues a run or its successors.
 
-    The successors may be published, held back, replaced or removed.
+    Runs are sorted by date. They may be published, held back, replaced or removed.
     """
     home, record = _record_of(address, manifest.lineage)
     return _continuing(home, record, {manifest.run_id})
@@ -161,7 +161,7 @@ def successors(address: str, manifest: Manifest) -> list[tuple[str, str, Lineage
 def passing_runs(
     address: str, lineage: LineageName | None, run_date: str
 ) -> list[tuple[str, LineageRun]]:
-    """Return address and record of the later runs that passed over a run, and of their successors.
+    """Return address and `LineageRun` of later runs that passed over a run, and their successors.
 
     The run at `address` has the date `run_date`. A later run passed over it if its job prefers that
     address to the run that it continued. All returned runs are published; they are sorted by date.
@@ -186,7 +186,7 @@ def _passes(at: str, run_id: str, address: str) -> bool:
 def _continuing(
     home: str, record: Record, wanted: set[str], with_first: bool = False
 ) -> list[tuple[str, str, LineageRun]]:
-    """Return address, id and record of all successors of the runs `wanted`, by date.
+    """Return address, id and `LineageRun` of all successors of the runs `wanted`, by date.
 
     With `with_first`, the runs `wanted` are included.
     """

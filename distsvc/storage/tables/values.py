@@ -276,7 +276,8 @@ def _only(table: Table, places: Sequence[int]) -> Table:
 def _spots(extents: Sequence[int]) -> list[Span]:
     """Return ranges of rows spread over a table; all rows of a small table.
 
-    Most begin at the first row of a storage unit, since all earlier rows of a unit are decoded.
+    Most begin at the first row of a storage unit: to read later rows, the whole unit before them
+    is decoded.
     """
     n_rows = sum(extents)
     if n_rows <= SPOTS * SPOT_ROWS:

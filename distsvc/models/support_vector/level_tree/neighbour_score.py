@@ -44,7 +44,7 @@ class NeighbourScore:
         """Fit a score to pilot rows (m, q) float32 along the components, with labels (m,).
 
         With `nu`, the limit is set so that this share of the pilot is outside. If pilot rows are
-        random draws (as with modelled columns), `values` (m, q) are the rows as they are labelled.
+        random draws (as with modelled columns), `values` (m, q) are the same rows without draws.
         """
         n_points = max(min(len(view), POINTS), SCORE_NEIGHBOURS + 1)
         points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
@@ -92,7 +92,7 @@ def _usual(
 def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
     """Return the nearness below which a share `SHARES_OUTSIDE.outside` of all rows is expected.
 
-    It is more than a standard deviation below every cluster's median, where the normal model fits.
+    It is at least a standard deviation below every cluster's median, where the normal model fits.
     """
     outside = SHARES_OUTSIDE.outside
     below = float((middles + float(ndtri(0.01 * outside)) * units).min())

@@ -55,7 +55,9 @@ FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
 `LOWEST_STANDING`."""
 
 STANDING_OF_MANY = 0.45
-"""Upper bound of that minimum, times the number of clusters: cuts into many clusters agree less."""
+"""Upper bound of the minimum in 2 or 3 columns, times the number of clusters.
+
+Cuts into many clusters agree less, so their minimum is lower."""
 
 CLEAR_Z = 3.5
 """Minimum z of the clearest split in one column; below it the answer is one cluster. Scores do not
@@ -70,12 +72,12 @@ EVEN_RATIO, STEEPNESS_OF_ONE = 0.5, 1.5
 probability 1/2, and exponent of the ratio in the odds."""
 
 EVEN, PREFERRED = 0.5, 0.9
-"""Conditions to replace the previous answer: minimum probability that another sample has the
-winner, and minimum share of models with more votes for the winner."""
+"""Minimum probability that another sample has the winner, and minimum share of the models with more
+votes for it. If both are reached, the winner replaces the previous answer."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""Alternative to `PREFERRED`: minimum probability that another sample has the winner, and upper
-bound of the previous answer's votes, relative to the winner's."""
+"""Minimum probability that another sample has the winner, and upper bound of the previous answer's
+votes, relative to the winner's. They are a second condition to replace the previous answer."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Maximum number of rows to which z is scaled, by granularity. With fewer rows, fewer splits are
