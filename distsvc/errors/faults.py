@@ -121,7 +121,7 @@ def classify_error(
         if isinstance(one, MemoryError):
             # Not temporary: the same command needs as much memory again.
             return PartitionFailedError(
-                "out of memory; smaller cluster.block_rows or cluster.partition_rows need less"
+                "out of memory; lower cluster.block_rows or cluster.partition_rows"
             )
     of_system = next((one for one in chain if isinstance(one, OSError)), None)
     if of_system is not None:

@@ -30,9 +30,12 @@ MAX_VARIANCE_TERMS = 6
 """Maximum number of terms that the logarithm of a number's variance depends on."""
 
 SIGNAL_SHARE = 0.5
-"""Share of a variance that must be signal. Of residuals, signal is all but `MIN_RELATIVE_SD`
-squared; otherwise their shape is normal. `models.automatic.engine` compares components above noise
-with this share."""
+"""Share of a variance above which signal outweighs noise.
+
+Residuals may have a shape that is not normal if more than this share of their variance is signal:
+all but `MIN_RELATIVE_SD` squared. `models.automatic.engine` takes columns for signals if their
+components above noise have more than this share.
+"""
 
 NEWTON_STEPS = 8
 """Maximum number of Newton steps; also the number of EM steps for the scale of Student's t."""

@@ -141,9 +141,10 @@ def _forecast(job: Job, folder: Path, waits_for: str) -> Forecast:
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
-    """Return all partitions, or if these have more than `rows` rows, pieces with as many in all.
+    """Return all partitions; if they have more than `rows` rows, return shorter pieces.
 
-    A piece is the beginning of a partition; there is a piece for each thread.
+    A piece is the beginning of a partition. There is a piece for each thread, and together they
+    have at most `rows` rows.
     """
     if sum(stop - start for start, stop in partitions) <= rows:
         return list(partitions)

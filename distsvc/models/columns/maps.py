@@ -30,7 +30,7 @@ Below it, the other scales are straight lines in any sample, and lose digits.
 """
 
 MAX_RANGES = 1e12
-"""Maximum distance of a value off the scale from the learned range, in lengths of this range."""
+"""Maximum distance from the learned range of a value outside the scale, in lengths of the range."""
 
 ROUNDING = 2.0**-23
 """Maximum distance of values that count as equal, relative to their size.

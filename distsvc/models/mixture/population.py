@@ -174,8 +174,8 @@ class PopulationRows:
     def predictors(self) -> tuple[np.ndarray, np.ndarray]:
         """Predictors (r, n) of categories, and which are present (r, n).
 
-        They are the mapped numbers of `ordered`, then indicators of the categories that are no
-        flags: of each level but the first.
+        They are the mapped numbers of `ordered`, then indicators of the other categories. Each
+        level except a category's first has an indicator.
         """
         values, known = [self.ordered[0]], [self.ordered_present]
         for j in self.category_order[len(self._flags) :]:

@@ -197,8 +197,8 @@ class _Starts:
 def has_full_covariances(rows: MixtureRows) -> bool:
     """Return True if rows have two numbers or more, and few patterns of missing numbers.
 
-    Patterns are few if factorising their covariances takes no longer than all rows. A pattern takes
-    p^3 / 3 operations, and a row takes p^2.
+    Patterns are few if factorising their covariances takes no longer than the work for all rows. A
+    pattern takes p^3 / 3 operations, and a row takes p^2.
     """
     n, p = rows.X.shape
     return p > 1 and len(rows.by_pattern.starts) * p <= 3 * n
@@ -211,7 +211,7 @@ def _too_few_rows(rows: MixtureRows, k: int) -> bool:
 
 
 def possible_shape(rows: MixtureRows, k: int) -> Shape:
-    """Return "full" if k components can have such covariances, else "diagonal"."""
+    """Return "full" if k components can have full covariances, else "diagonal"."""
     return "full" if has_full_covariances(rows) and not _too_few_rows(rows, k) else "diagonal"
 
 

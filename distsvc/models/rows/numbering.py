@@ -4,9 +4,9 @@ import numpy as np
 
 
 def few_clusters_notes(sizes: np.ndarray, wanted: int | None) -> list[str]:
-    """Return at most one note, if clusters of the rule are empty and fewer than wanted have rows.
+    """Return at most one note, if clusters are empty and fewer than `wanted` have rows.
 
-    `sizes` (k,) are the numbers of rows by cluster. `wanted` is None if the fit chose their number.
+    `sizes` (k,) are the rows by cluster. `wanted` is None if the fit chose the number of clusters.
     """
     used = int(np.count_nonzero(sizes))
     if wanted is None or used >= min(wanted, len(sizes)):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class OutlierShares:
     """Shares of a cluster's rows that set the outlier limit.
 
-    A cluster's spread is estimated from the `first_tail` of its rows, then without outliers from
-    the `tail`. The `tail` of rows with the nearest neighbours counts as equally near.
+    A cluster's spread is estimated from the quantile `first_tail` of its rows, then, without
+    outliers, from the quantile `tail`. Distances below their quantile `tail` count as equal.
     """
 
     outside: float = 0.004  # share of a normal cluster's rows beyond the limit

@@ -162,7 +162,7 @@ GATHER = Phase("gather", gather_sample)
 
 
 def pilot_limit(plan: Plan) -> int:
-    """Return a key above which no row is in the pilot; the highest of all if rows are dropped."""
+    """Return a key above which no row is in the pilot; the maximum key if rows are dropped."""
     # The pilot is the m lowest of n random keys. The lowest (m + 12 sqrt(m)) / n of the range of
     # keys has at least m of them, except in one table of 10^18. So all partitions together send
     # little more than one pilot.

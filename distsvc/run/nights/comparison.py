@@ -235,7 +235,7 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
 def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:
     """Return True if each bin of drift has as many values as in the previous run's table.
 
-    If few bins are filled, that can be chance.
+    Also return False if few bins are filled, since equal numbers can then be chance.
     """
     if labelled.before is None:
         return False

@@ -136,10 +136,10 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
     for before in previous.features:
         if now[before.column] != before.meaning:
             raise DataError(
-                f"column {before.column!r} of {table.shown} is read as {now[before.column]}, by "
-                f"the previous run, {previous.path}, as {before.meaning}: give the column the "
-                "type, or the kind in [columns], that it had, or remove continuity.previous, so "
-                "that cluster ids start at 0"
+                f"column {before.column!r} of {table.shown} is read as {now[before.column]}; the "
+                f"previous run, {previous.path}, read it as {before.meaning}: give the column its "
+                "previous type, or its previous kind in [columns], or remove continuity.previous, "
+                "so that cluster ids start at 0"
             )
     restore_model(previous.model, previous.folder, run, PREVIOUS)
 
@@ -239,8 +239,8 @@ class ClusterMatching:
     ) -> tuple[LabelOverlap, LabelOverlap | None, np.ndarray]:
         """Return two overlaps with an earlier model's clusters, and the histogram of its scores.
 
-        The earlier labels are the model's. In the second overlap, `members` have their published
-        labels instead; it is None without members.
+        In the first overlap, the earlier model labels all rows. In the second overlap, `members`
+        have their published labels instead. Without members, the second overlap is None.
         """
         before = Labeller.read(self.run, of)
         shape = before.rule.n_clusters, self.rule.n_clusters

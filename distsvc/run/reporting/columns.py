@@ -296,9 +296,10 @@ def separating_columns(
 ) -> list[SeparatingColumn]:
     """Return the columns that alone separate clusters of the pilot.
 
-    Rows of one category may be in another unit. So a number may separate pairs together with
-    categories, if no other number does and the medians have a common factor. `ids` (k,) are the
-    clusters' ids. The columns `integers` may have codes of categories.
+    Clusters may also differ in categories and one number, if the rows of a category are in another
+    unit. Such a number counts as alone if no other number separates the pairs, and the medians of
+    all pairs have a common ratio. `ids` (k,) are the clusters' ids. The columns `integers` may have
+    codes of categories.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:

@@ -291,7 +291,7 @@ class Output:
         return gone
 
     def withdraw(self, manifest: Manifest) -> None:
-        """Turn the published run into a candidate; a killed process may leave it both."""
+        """Turn the published run into a candidate; after a kill, the run may be both."""
         self.hold(manifest)
         self.unpublish(manifest.run_id)
         self._sweep()

@@ -239,10 +239,11 @@ def arrow_blocks(
 def matching_rows(
     table: Table, span: Span, batches: Callable[[list[str]], Batches], columns: Sequence[str]
 ) -> Iterator[tuple[int, np.ndarray, dict[str, pa.Array]]]:
-    """Yield the rows that match ``where``: the first row of their block, their numbers and values.
+    """Yield pieces of a span: first row of the block, and matching row numbers and values.
 
-    `batches` is as in `arrow_blocks`. The numbers (n,) int64 and the values are of one block. The
-    values are plain, and include the columns of ``where``.
+    Each piece lies in one block, and has the rows that match ``where``. Their numbers are (n,)
+    int64. Their values are plain, by column, and include the columns of ``where``. `batches` is as
+    in `arrow_blocks`.
     """
     condition = parse_where(table.where) if table.where is not None else None
     wanted = list(dict.fromkeys([*columns, *(condition.columns if condition else ())]))

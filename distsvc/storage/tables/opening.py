@@ -240,7 +240,9 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
         if len(known) and len(known[0]):
             return len(known[0])
         if len(known):
-            raise DataError(f"{table.shown}: column {column!r}: found a list without numbers")
+            raise DataError(
+                f"{table.shown}: column {column!r}: found a list without numbers, expected numbers"
+            )
     raise no_values_error([column], table.shown)
 
 

@@ -141,7 +141,7 @@ def test_a_column_of_another_type_than_the_night_before_is_refused(shop):
     shop.table(DAYS[1], rows(300, 200, 100)[0], member=["yes", "yes", "no"] * 200)
     model = {"algorithm": "auto", "n_clusters": 3}
     shop.run(DAYS[0], model=model)
-    found = "column 'member' of .* is read as categories, by .*, as numbers: give"
+    found = "column 'member' of .* is read as categories; the .*, read it as numbers: give"
     with pytest.raises(DataError, match=found):
         shop.run(DAYS[1], model=model)
     assert not (shop.out(DAYS[1]) / "manifest.json").exists()

@@ -45,7 +45,8 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import (
 )
 
 EVALUATION_ROWS, PENALTY_ROWS, EXACT_ROWS = 2048, 2000, 10_000
-"""Number of rows on which J is measured, and maximum numbers: for C from nu, and for exact C."""
+"""Number of rows on which J is measured; maximum number of rows to compute C from nu; and maximum
+number of rows for the solver "exact" with C."""
 
 FEW_VECTORS = 100
 """Default budget of support vectors."""
