@@ -137,7 +137,7 @@ def profiles(run: Run) -> "Figure":
     Raises
     ------
     ValueError
-        The run has fewer than two clusters.
+        The run has fewer than two clusters, or `run` is an estimator.
 
     See Also
     --------
@@ -154,6 +154,11 @@ def profiles(run: Run) -> "Figure":
     from distsvc.report.figures import clusters as figures
     from distsvc.report.figures import drawing
 
+    if not isinstance(run, Run):
+        raise ValueError(
+            "plot.profiles needs a published run, from distsvc.load or distsvc.run, found "
+            f"{_named(run)}"
+        )
     report = run.report
     if report.profiles is None:
         raise ValueError(f"{run.path} has no profiles, which need two clusters at least")

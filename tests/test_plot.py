@@ -102,6 +102,12 @@ def test_models_without_a_tree_are_refused(moons, model):
         plot.tree(model.fit(moons))
 
 
+def test_profiles_of_an_estimator_are_refused(level_tree):
+    words = "needs a published run, from distsvc.load or .* found SupportVectorClustering"
+    with pytest.raises(ValueError, match=words):
+        plot.profiles(level_tree)
+
+
 def test_clusters_in_two_columns(level_tree, moons):
     figure = plot.clusters(level_tree, moons)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x0", "x1")

@@ -27,7 +27,7 @@ from distsvc.inputs.rows import (
     not_rows_error,
 )
 
-_UNREADABLE = (pa.ArrowException, TypeError, ValueError)
+UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 """Errors of pyarrow for an unreadable table or value."""
 
 
@@ -85,7 +85,7 @@ class Tables(Input):
             )
         self._begun = True
         parts = (part for table in self.tables() for part in _parts(table, self.asked))
-        return (_reader(part, self.asked.name) for part in parts)
+        return (_reader(part, self.asked.name, first) for first, part in parts)
 
     def _batches(self, readers: Iterable[pa.RecordBatchReader]) -> Iterator[pa.RecordBatch]:
         for reader in readers:
@@ -93,8 +93,8 @@ class Tables(Input):
                 yield from reader
                 if self.asked.by_name:
                     yield pa.RecordBatch.from_pylist([], reader.schema)
-            except _UNREADABLE as error:
-                raise _unreadable(self.asked.name, error) from error
+            except UNREADABLE as error:
+                raise unreadable(self.asked.name, error) from error
 
 
 class DaskFrame(Tables):
@@ -128,26 +128,29 @@ def _of_partition(
     return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
 
 
-def _parts(table: UserData, asked: Reading) -> Iterator[UserData]:
-    """Yield a table; slices of it if it is of pandas, because Arrow copies what it reads."""
+def _parts(table: UserData, asked: Reading) -> Iterator[tuple[int, UserData]]:
+    """Yield 0 and a table; if it is of pandas, its slices and their first rows.
+
+    Arrow copies what it reads of pandas.
+    """
     if not hasattr(type(table), "iloc"):
-        yield table
+        yield 0, table
         return
     named = not {None, *table.columns} & set(table.index.names)
     step = asked.most(table.shape[1])
     for first in range(0, max(len(table), 1), step):
         part = table.iloc[first : first + step]
-        yield part.reset_index(drop=not (asked.by_name and named))
+        yield first, part.reset_index(drop=not (asked.by_name and named))
 
 
-def _reader(table: UserData, name: str) -> pa.RecordBatchReader:
+def _reader(table: UserData, name: str, first: int) -> pa.RecordBatchReader:
     try:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(table)
         if hasattr(table, "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(table)]).to_reader()
-    except _UNREADABLE as error:
-        raise _unreadable(name, error) from error
+    except UNREADABLE as error:
+        raise unreadable(name, error, table, first) from error
     if isinstance(table, dict):
         return _table_of(table, name).to_reader()
     raise not_rows_error(table, name)
@@ -163,14 +166,56 @@ def _table_of(columns: dict[str, UserData], name: str) -> pa.Table:
             row = [values] if is_row else values
             arrays[column] = values if of_arrow else pa.array(row, from_pandas=True)
         return pa.table(arrays)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
+        if len(arrays) < len(columns) and (words := _fault(row)):
+            raise UnusableRowsError(f"{name}: column {column!r}, {words}") from error
         name += f": column {column!r}" if len(arrays) < len(columns) else ""
-        raise _unreadable(name, error) from error
+        raise unreadable(name, error) from error
 
 
-def _unreadable(name: str, error: Exception) -> UnusableRowsError:
-    text = str(error).split("\n", 1)[0]
+def unreadable(
+    name: str, error: Exception, table: UserData = None, first: int = 0
+) -> UnusableRowsError:
+    """Return the error of a table that Arrow can't read; `first` is the number of its first row.
+
+    It names the column, and the row, if the table is of pandas.
+    """
+    if hasattr(type(table), "iloc"):
+        names = list(table.columns)
+        if twice := [column for column in names if names.count(column) > 1]:
+            return UnusableRowsError(_of_one_name(name, twice[0]))
+        for column in names:
+            values = table[column]
+            if values.dtype == object and (words := _fault(values.to_list(), first)):
+                return UnusableRowsError(f"{name}: column {column!r}, {words}")
+    text = str(error.args[0] if error.args else error).split("\n", 1)[0]
     return UnusableRowsError(f"{name} can't be read as an Arrow table: {text}")
+
+
+def _of_one_name(name: str, column: object) -> str:
+    return f"{name} has two columns of the name {column!r}: rename one"
+
+
+def _fault(values: Sequence[Any], first: int = 0) -> str:
+    """Return the first row whose value Arrow can't convert, and the reason; "" if there is none."""
+    readable, unreadable = 0, len(values) + 1  # lengths: no error, and an error
+    kind = pa.null()
+    while unreadable - readable > 1:
+        length = (readable + unreadable) // 2
+        try:
+            kind, readable = pa.array(values[:length], from_pandas=True).type, length
+        except UNREADABLE:
+            unreadable = length
+    if unreadable > len(values):
+        return ""
+    value, expected = values[readable], "another type"
+    if not pa.types.is_null(kind):
+        expected = f"{type_words(kind)}, as in the rows before"
+    advice = "give the column values of one type"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        expected = "a whole number from -2**63 to 2**63 - 1"
+        advice = "convert the column to float, or to text if it holds ids"
+    return f"row {first + readable}: expected {expected}, found {value!r}: {advice}"
 
 
 def number_types(
@@ -181,7 +226,7 @@ def number_types(
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")
     twice = {name for name in schema.names if schema.names.count(name) > 1}
     if twice:
-        raise UnusableRowsError(f"{name} has two columns of the name {min(twice)!r}: rename one")
+        raise UnusableRowsError(_of_one_name(name, min(twice)))
     if names is not None and schema.names != names:
         raise UnusableRowsError(
             f"{name}: expected tables with equal columns, found one that has {schema.names} after "

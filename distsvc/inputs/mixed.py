@@ -130,7 +130,10 @@ def mixed_rows(
     """
     columns, names = _columns(X)
     if levels is not None and len(levels) != len(columns):
-        raise UnusableRowsError(f"X has {len(columns)} columns, expected {len(levels)}, as in fit")
+        raise UnusableRowsError(
+            f"X has {len(columns)} columns, expected {len(levels)}, as in fit"
+            f"{_differing(names or (), names_of_fit or ())}"
+        )
     if names is not None and names_of_fit is not None and names != tuple(names_of_fit):
         raise UnusableRowsError(
             f"X has the columns {', '.join(names)}; expected {', '.join(names_of_fit)}, in "
@@ -172,6 +175,16 @@ def mixed_rows(
             f"found {rows[row, k]}"
         )
     return MixedTable(rows, tuple(known), names)
+
+
+def _differing(names: Collection[str], names_of_fit: Collection[str]) -> str:
+    """Return a clause on missing and further columns of a table; "" without names."""
+    if not names or not names_of_fit:
+        return ""
+    missing = [repr(one) for one in names_of_fit if one not in names]
+    further = [repr(one) for one in names if one not in names_of_fit]
+    lists = {"missing": missing, "not in fit": further}
+    return "".join(f"; {word}: {', '.join(some)}" for word, some in lists.items() if some)
 
 
 def _columns(X: UserData) -> tuple[list[pa.Array], tuple[str, ...] | None]:

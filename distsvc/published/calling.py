@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from distsvc.errors import DataError, DistsvcError, InputNotFoundError
+from distsvc.errors import DistsvcError, InputNotFoundError
 from distsvc.errors.urls import FRAME, is_in_memory
 from distsvc.monitoring.announce import Announcer
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
@@ -175,6 +175,7 @@ def _spooled(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from distsvc.inputs.given import UNREADABLE, unreadable
     from distsvc.storage.places.arrays import write_whole
 
     try:
@@ -182,8 +183,8 @@ def _spooled(
         views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
         kinds = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
         table = table.cast(pa.schema(kinds, table.schema.metadata))
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"the table can't be read as Arrow: {error}") from None
+    except UNREADABLE as error:
+        raise unreadable("the table", error, given) from None
     file, keys = folder / "table.parquet", dict[str, object]({"output.path": str(folder / "out")})
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     named = [name for name in index if isinstance(name, str) and not name.startswith("__index_")]

@@ -37,7 +37,7 @@ from distsvc.storage.rows.features import (
     without_sentinels,
 )
 from distsvc.storage.rows.numeric_text import are_numbers
-from distsvc.storage.rows.usable import select_rows, usable_rows
+from distsvc.storage.rows.usable import counts_as_missing, select_rows, usable_rows
 
 UNLABELLED = -1
 """Label of a row that the job would leave out."""
@@ -302,16 +302,21 @@ class Model:
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
         """Yield the ids of each block, a mask (n,) of usable rows, and the block of these rows."""
         unit, row, types = self._preparation.scaling.kind == "unit", rows.first, tuple[str, ...]()
+        empty = list(self._features)  # features without a value so far
         for piece in rows.pieces():
             if row == rows.first and not isinstance(piece, np.ndarray):
                 self._warn_of_changes(piece.slice(0, MAX_EXAMINED_ROWS))
             if isinstance(piece, pa.RecordBatch):
                 names = piece.schema.names
-                missing = [one for one in self.columns if names.count(one) != 1]
-                if missing:
+                lists = {
+                    "missing": [one for one in self.columns if one not in names],
+                    "repeated": [one for one in self.columns if names.count(one) > 1],
+                }
+                faults = [f"{word}: {truncated(some)}" for word, some in lists.items() if some]
+                if faults:
                     raise DataError(
                         f"{NAME}: expected the model's {len(self.columns)} columns, each once; "
-                        f"missing or repeated: {truncated(missing)}; found: {truncated(names)}"
+                        f"{'; '.join(faults)}; found: {truncated(names)}"
                     )
                 if not len(piece):
                     continue
@@ -321,6 +326,7 @@ class Model:
                 raise DataError(
                     f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
                 ) from None
+            empty = without_values(empty, piece, self._features)
             is_first = row == rows.first
             if is_first:
                 changes = self._labeller.changed_units(X)
@@ -339,6 +345,9 @@ class Model:
                 first = select_rows(block, np.arange(len(block.X)) < MAX_EXAMINED_ROWS)
                 self._warn_of_outliers(self._prepared(first, rows))
             yield ids, known, block
+        if row - rows.first >= MIN_EXAMINED_ROWS:
+            for note in counts_as_missing([feature.column for feature in empty]):
+                warnings.warn(note, UserWarning, stacklevel=2)
 
     def _warn_of_changes(self, piece: pa.RecordBatch) -> None:
         """Warn of columns whose categories are mostly new or rare, unless there are few rows."""
@@ -389,6 +398,21 @@ def feature_matrix(
     X = np.empty((len(piece), len(names_of(features))))
     fill(X, features, arrays, missing_values)
     return X
+
+
+def without_values(
+    some: Sequence[Feature], piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature]
+) -> list[Feature]:
+    """Return those of `some` features that have no value in a piece of raw rows."""
+    if isinstance(piece, pa.RecordBatch):
+        return [one for one in some if not has_values(piece.column(one.column))]
+    found, first = [], 0
+    for feature in features:
+        last = first + (feature.width if isinstance(feature, Vector) else 1)
+        if feature in some and np.isnan(piece[:, first:last]).all():
+            found.append(feature)
+        first = last
+    return found
 
 
 def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:

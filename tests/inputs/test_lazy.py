@@ -17,7 +17,13 @@ import pytest
 import zarr
 from sklearn.datasets import make_blobs
 
-from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
+from distsvc import (
+    AutoClustering,
+    IncrementalMDH,
+    LinearOneClassSVM,
+    LinearSVDD,
+    SupportVectorClustering,
+)
 from distsvc.baselines import BICO, SPDC
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs import rows as input_rows
@@ -223,7 +229,19 @@ def unusable(**columns):
         (unusable(b=[datetime.date(2026, 1, 1)] * 9), "column 'b' is a date"),
         (unusable(b=[[1.0, 2.0]] * 9), "column 'b' is list"),
         (pl.LazyFrame({"a": ["x", "y"]}), "column 'a' is text"),
-        (pd.DataFrame({"a": [1.0, "x"]}), "can't be read as an Arrow table|type"),
+        (
+            pd.DataFrame({"a": [1.0, "x"]}),
+            "X: column 'a', row 1: expected a number, as in the rows before, found 'x'",
+        ),
+        (
+            pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([7, 10**20], dtype=object)}),
+            r"X: column 'b', row 1: expected a whole number from .* found 10{20}: convert",
+        ),
+        ({"a": [1.0, 2.0], "b": [7, 10**20]}, r"column 'b', row 1: expected a whole number"),
+        (
+            pd.DataFrame([[1.0, 2.0, 3.0]] * 9, columns=[*"bab"]),
+            "X has two columns of the name 'b'",
+        ),
         (pa.Table.from_arrays([pa.array([1.0])] * 2, ["a", "a"]), "two columns of the name 'a'"),
         (pa.table({}), "X has no columns"),
         (da.zeros(9, chunks=3), "Expected 2D array, got 1D array"),
@@ -244,6 +262,12 @@ def test_inputs_that_are_no_table_of_numbers(X, message):
     for model in (IncrementalMDH(), SupportVectorClustering()):
         with pytest.raises(ValueError, match=message):
             model.fit(X)
+
+
+def test_the_row_of_an_unreadable_value_is_that_of_the_table():
+    values = [1.0] * 200_000 + ["n.d."] + [2.0] * 50_000
+    with pytest.raises(UnusableRowsError, match=r"column 'a', row 200000: .* found 'n.d.'"):
+        AutoClustering().fit(pd.DataFrame({"a": values}))
 
 
 def test_an_array_stored_without_chunks_is_read_by_slices():

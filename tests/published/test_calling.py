@@ -260,7 +260,7 @@ def test_wrong_lazy_rows_are_refused(published):
         model.predict(parts).compute()
     with pytest.raises(DataError, match=r"the rows of chunk 1: column 'x2' has 1 .*at row 150\)"):
         model.predict(parts[list(COLUMNS)].to_dask_array()).compute()
-    with pytest.raises(DataError, match="missing or repeated: x2"):
+    with pytest.raises(DataError, match="each once; missing: x2; found"):
         model.predict(parts[["x0", "x1"]]).compute()
 
 
@@ -501,11 +501,23 @@ def test_labels_are_joined_with_the_table_of_a_published_run(table, tmp_path):
 
 
 def test_a_frame_that_arrow_can_not_read_is_refused():
-    with pytest.raises(DataError, match="the table can't be read as Arrow"):
+    fault = (
+        "the table: column 'a', row 1: expected a whole number, as in the rows before, found 'x'"
+    )
+    with pytest.raises(DataError, match=fault):
         distsvc.run(pd.DataFrame({"a": [1, "x", object()]}))
+    frame = pd.DataFrame({"a": [1.0, 2.0], "n": pd.Series([10**20, 7], dtype=object)})
+    with pytest.raises(
+        DataError, match=r"the table: column 'n', row 0: .* 2\*\*63 - 1, found 10000"
+    ):
+        distsvc.run(frame)
+    with pytest.raises(DataError, match="the table has two columns of the name 'a': rename one"):
+        distsvc.run(pd.DataFrame(np.zeros((9, 3)), columns=[*"aba"]))
 
 
 def test_an_error_of_a_frame_names_no_file_and_no_option():
     words = 'the table: column \'a\' has .*; add overrides={"preprocess.missing": "median"}, or "'
     with pytest.raises(DataError, match=f"^{words}"):
         distsvc.run(pd.DataFrame({"a": [1.0, None] * 60}), overrides={"model.algorithm": "kmeans"})
+    with pytest.raises(JobFileError, match=r"^overrides: unknown key 'model\.clusters'"):
+        distsvc.run(pd.DataFrame({"a": [1.0, 2.0] * 60}), overrides={"model.clusters": 3})

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -93,13 +94,13 @@ def test_a_dictionary_holds_columns_or_one_row(run, frame):
     columns["plan"][frame["plan"].isna()] = np.nan
     assert (run.model.predict(columns) == labels).all()
     assert run.model.predict(frame.iloc[1].to_dict()) == labels[[1]]
-    with pytest.raises(DataError, match=r"^the rows: column 'age' can't be read"):
+    with pytest.raises(DataError, match=r"^the rows: column 'age', row 1: .* found 'x'"):
         run.model.predict(columns | {"age": np.array([1, "x"], object)})
 
 
 def test_a_table_without_rows_or_columns(run, frame):
     assert not len(run.model.predict(frame[:0]))
-    with pytest.raises(DataError, match="missing or repeated: amount, age, visits, plan"):
+    with pytest.raises(DataError, match="once; missing: amount, age, visits, plan; found"):
         run.model.predict(pd.DataFrame())
 
 
@@ -135,10 +136,26 @@ def test_a_column_without_a_value(run, frame, name, kind, tmp_path):
     assigned = distsvc.run(night | {"model": {"mode": "assign"}, "checks": {"max_drift": False}})
     assert f"{found}, and counts as missing" in assigned.report.warnings
     labels = assigned.labels()["label"].to_numpy()
-    assert (labels == run.model.predict(frame.assign(**{name: EMPTY["null"]}))).all()
+    with pytest.warns(UserWarning, match=f"column '{name}' has no value in any row, and counts as"):
+        assert (labels == run.model.predict(frame.assign(**{name: EMPTY["null"]}))).all()
     assert (labels == predicted(run, path, tmp_path)).all()
     first = distsvc.run(job | {"output": {"path": str(tmp_path / "first")}})
     assert f"not used as features: '{name}' (no value in any row)" in first.report.warnings
+
+
+def test_columns_without_a_value_in_a_stream(run, frame, recwarn):
+    empty = frame.assign(visits=np.nan, plan=None)
+    parts = [empty[:500], frame[500:].assign(plan=None), frame[:0]]
+    assert len(pa.Table.from_batches(run.model.predict_batches(parts))) == N
+    words = "column 'plan' has no value in any row, and counts as missing"
+    assert [str(each.message) for each in recwarn] == [words]
+    recwarn.clear()
+    run.model.score_samples(empty)
+    words = "columns 'visits', 'plan' have no value in any row, and count as missing"
+    assert words in [str(each.message) for each in recwarn]
+    recwarn.clear()
+    run.model.predict(empty[:9])  # too few rows
+    assert not recwarn.list
 
 
 @pytest.mark.filterwarnings("ignore:.* lie outside, more than expected")
@@ -168,7 +185,7 @@ def test_other_values_are_a_warning(run, frame, tmp_path, caplog, column, change
 @pytest.mark.filterwarnings("ignore:.* lie outside, more than expected")
 @pytest.mark.parametrize("first", [1, 15, N])
 def test_few_other_values_are_no_warning(run, frame, first):
-    gone = frame.assign(plan=None)[:first]
+    gone = frame.assign(plan=None)[: min(first, 15)]
     few = frame.assign(plan=frame.plan.where(frame.index % 30 > 0, "new"))[:first]
     cents = frame.assign(visits=frame.visits * 100)[: min(first, 99)]
     for rows in gone, few, cents, frame.assign(plan="new")[: min(first, 15)]:

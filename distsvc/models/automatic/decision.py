@@ -25,7 +25,7 @@ from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.columns.model import keyed_uniforms
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
-from distsvc.models.mixture.search import MixtureSearch, search
+from distsvc.models.mixture.search import MixtureSearch, search, wanted_components
 from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
@@ -215,10 +215,10 @@ def mixture_proposals(
         drawn = np.minimum(drawn, posterior.shape[1] - 1)
         return PartitionProposal(MIXTURE, posterior.argmax(axis=1), drawn, make)
 
-    proposals, large = [], []
+    wanted, proposals, large = wanted_components(n_clusters), [], []
     least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as in level trees
     for mixture, cluster, posterior in _partitions(found, first):
-        if n_clusters in (None, posterior.shape[1]):
+        if wanted in (None, posterior.shape[1]):
             proposals.append(proposal(mixture, cluster, posterior))
             if _sizes(mixture, cluster, labelled).min() >= least:
                 large.append(proposals[-1])

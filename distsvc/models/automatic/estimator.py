@@ -39,7 +39,7 @@ class AutoClustering(MixedClusterEstimator):
     ----------
     n_clusters : int or None, default=None
         Clusters wanted; None to find their number. If fewer have rows, as with few distinct values,
-        a warning says how many.
+        a warning says how many. A mixture has at most 400 clusters.
     nu : float in (0, 1] or None, default=None
         Share of rows outside; None for the limit of a normal cluster.
     effort : {"fast", "default", "thorough"}, default="default"

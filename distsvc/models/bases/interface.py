@@ -1,5 +1,6 @@
 """Methods that estimators share and implement themselves, documented once."""
 
+import warnings
 from typing import Any, ClassVar, Self
 
 from distsvc.job.parameters import published
@@ -110,7 +111,8 @@ class StreamEstimator:
     def partial_fit(self, X: TableLike, y: object = None) -> Self:
         """Learn from the next rows of a stream, which should come in random order.
 
-        The notes of the class describe what the first block decides.
+        The notes of the class describe what the first block decides. `MixtureClustering`, `BICO`
+        and `SPDC` go on from a fit. The other classes begin anew, with a warning.
 
         Parameters
         ----------
@@ -139,6 +141,16 @@ class StreamEstimator:
 
         """
         raise NotImplementedError
+
+    def _warn_of_new_beginning(self) -> None:
+        """Warn that `partial_fit` drops what `fit` learned."""
+        warnings.warn(
+            "partial_fit can't go on from fit: it begins anew and drops what fit learned. To learn "
+            "from more rows, call fit with all rows. To keep the fit, use a new estimator for the "
+            "stream, such as sklearn.base.clone(model)",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 class PublishedSettings:

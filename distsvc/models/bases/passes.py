@@ -8,6 +8,7 @@ have the same bits as a fit on a NumPy array of the same rows.
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from time import perf_counter
 from typing import Any, Self
 
@@ -66,7 +67,6 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     verbose: int
     notes_: list[str]
     labels_: LazyValues
-    n_clusters_: int
     _engine: Any
     _rows: np.ndarray | None = None  # prepared rows of `fit`, for `cut`; None if not in memory
 
@@ -93,6 +93,12 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
+
+    @cached_property
+    def n_clusters_(self) -> int:
+        """Number of clusters; `fit` sets it, and the clusters of a stream are found on access."""
+        self._settle()
+        return int(vars(self)["n_clusters_"])
 
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
         return X
@@ -141,14 +147,25 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
         COUNT.check("n_clusters", n_clusters)
         self._settle()
-        return self._labels_by(self._values_of_cut(int(n_clusters)), X)
+        return self._labels_by(self._values_of_cut(int(n_clusters)), X, n_clusters)
 
-    def _labels_by(self, values: Values, X: TableLike) -> LazyValues:
+    def _labels_by(self, values: Values, X: TableLike, wanted: int | None = None) -> LazyValues:
+        """Return the labels of rows X, or of the rows of `fit`; warn if there are too few clusters.
+
+        `wanted` is the number of clusters that the caller asked for.
+        """
+        found, words = values.rule.n_clusters, "the fit has only {}"
         if X is not None:
-            return map_rows(self, X, values, self.n_jobs)
-        if self._rows is None:
+            labels = map_rows(self, X, values, self.n_jobs)
+        elif self._rows is None:
             raise ValueError("cut needs X, since rows that are read block by block are not stored")
-        return map_blocks(values.of_centred, self._rows, self.n_jobs)
+        else:
+            labels = map_blocks(values.of_centred, self._rows, self.n_jobs)
+            found, words = len(np.unique(labels[labels >= 0])), "only {} have rows"
+        if wanted is not None and found < wanted:
+            note = f"{wanted} clusters were asked for, but {words.format(found)}"
+            warnings.warn(note, UserWarning, stacklevel=3)
+        return labels
 
     def score_samples(self, X: TableLike) -> LazyValues:
         self._settle()

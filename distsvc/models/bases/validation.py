@@ -45,7 +45,19 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
     try:
         X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
     except ValueError as error:
-        if "could not convert string" not in str(error):
+        words = str(error)
+        if "contains NaN" in words and not sparse.issparse(X):
+            missing = np.isnan(np.asarray(X, np.float64))
+            row, column = map(int, np.unravel_index(missing.argmax(), missing.shape))
+            raise UnusableRowsError(
+                f"X contains NaN, first in row {row}, column {column}: leave such rows out or fill "
+                "them. AutoClustering and MixtureClustering take missing values"
+            ) from error
+        if words.startswith("Complex data not supported"):
+            raise UnusableRowsError(
+                "Complex data not supported: X has complex numbers, expected real ones"
+            ) from error
+        if "could not convert string" not in words:
             raise
         raise UnusableRowsError(
             f"X holds text, expected numbers: {error}; AutoClustering and MixtureClustering take "

@@ -154,7 +154,8 @@ class DescribesRows(FitsRows, BaseEstimator):
         Parameters
         ----------
         n_clusters : int
-            Clusters wanted. There are fewer if there are too few rows, or clusters of a baseline.
+            Clusters wanted. If there are too few rows, or clusters of a baseline, there are fewer
+            clusters, and a warning.
         X : array-like or table of shape (n, d) or None, default=None
             Rows to label, as `fit` takes them; None for the rows of `fit`.
 

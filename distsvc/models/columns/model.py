@@ -496,12 +496,14 @@ def _originals(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> l
     """Return, for each stored column (d, m), the first column that orders the rows alike.
 
     The reverse order counts, too: days since an event order rows like its date, reversed. `orders`
-    (d,) are the hashes of the columns' ranks.
+    (d,) are the hashes of the columns' ranks. A column of one value is not used, so no other column
+    is its copy, even if it orders rows by its missing values.
     """
     reverse = [_hash_of_ranks(-x, rows) for x in stored]
+    varies = [len(np.unique(x[~np.isnan(x)])) > 1 for x in stored]
     return [
-        next(i for i, order in enumerate(orders) if order in both)
-        for both in zip(orders, reverse, strict=True)
+        next(i for i, order in enumerate(orders) if order in both and varies[i] >= varies[place])
+        for place, both in enumerate(zip(orders, reverse, strict=True))
     ]
 
 

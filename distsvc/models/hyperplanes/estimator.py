@@ -116,7 +116,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     deviations of the node's rows along the normal. It is infinite if there is one cluster.
 
     `partial_fit` learns one tree from the rows in their order, in one pass. The first block sets
-    the centre. Each block is counted for pruning right after the tree has learned from it.
+    the centre. Each block is counted for pruning right after the tree has learned from it. After
+    `fit`, `partial_fit` begins anew with a warning, because the trees of a fit take no more rows.
 
     See Also
     --------
@@ -180,6 +181,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     def partial_fit(self, X: TableLike, y: object = None) -> Self:
         first = not hasattr(self, "_stream")
+        if first and hasattr(self, "cluster_tree_"):
+            self._warn_of_new_beginning()
         X = check_rows(self, X, reset=first)
         if first:
             engine = self._begin()
@@ -217,7 +220,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     def _settle(self) -> None:
         """Choose the clusters of a stream, if they are not chosen yet."""
-        if hasattr(self, "_stream") and not hasattr(self, "cluster_tree_"):
+        if hasattr(self, "_stream") and "cluster_tree_" not in vars(self):
             self._stream.choose()
             self._publish()
         check_is_fitted(self, "cluster_tree_")

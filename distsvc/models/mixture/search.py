@@ -20,6 +20,12 @@ SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
 MAX_COMPONENTS = 20
 """Maximum number of components, unless `n_components` asks for more."""
 
+MAX_WANTED = 400
+"""Maximum number of components that `n_components` sets; more are fitted as this number.
+
+The time of a search grows faster than the square of the number.
+"""
+
 PATIENCE = 2
 """Number of consecutive fits without a higher BIC that ends the search of a shape."""
 
@@ -71,10 +77,11 @@ def search(
     """Fit mixtures of each shape to rows, with growing numbers of components.
 
     `latent` (n, r) are the same rows as continuous variables, for starts by k-means. Up to
-    `n_components` are tried even if the BIC falls. If none of the `shapes` can be fitted, the
-    covariances are diagonal. The default of `prior` is computed from `rows`.
+    `n_components`, or `MAX_WANTED`, are tried even if the BIC falls. If none of the `shapes` can be
+    fitted, the covariances are diagonal. The default of `prior` is computed from `rows`.
     """
     prior = prior or Prior.of(rows)
+    n_components = wanted_components(n_components)
     with one_thread():  # more threads would give other last bits
         starts = _Starts(latent.astype(np.float64))
         found = map_threads(
@@ -82,6 +89,11 @@ def search(
         )
         fits = [fit for fits in found for fit in fits]
         return MixtureSearch(fits or _fits(rows, starts, prior, "diagonal", n_components))
+
+
+def wanted_components(n_components: int | None) -> int | None:
+    """Return the number of components to fit, at most `MAX_WANTED`; None if the BIC chooses it."""
+    return None if n_components is None else min(n_components, MAX_WANTED)
 
 
 def _scatter(X: np.ndarray) -> float:
@@ -171,8 +183,8 @@ class _Starts:
         """Return two partitions into at most k clusters, as posteriors (n, k) of 0 and 1."""
         with self._lock:
             if k not in self._known:
-                self._known[k] = [np.eye(k)[parts.k_means(k)] for parts in self._parts]
-            return self._known[k]
+                self._known[k] = [parts.k_means(k) for parts in self._parts]
+            return [np.eye(k)[labels] for labels in self._known[k]]
 
     def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
         """Return posteriors (n, k + 1), each with one of the widest components split in two."""

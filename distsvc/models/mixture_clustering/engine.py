@@ -11,7 +11,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.mixture.density import MixtureRows, MixtureSums, NormalMixture, Prior, fitted
 from distsvc.models.mixture.labeller import MixtureLabeller
-from distsvc.models.mixture.search import search
+from distsvc.models.mixture.search import MAX_WANTED, search
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import State
@@ -93,9 +93,10 @@ class MixtureEngine(Engine):
         }
         found = self.rule.n_clusters
         if self.n_components is not None and found != self.n_components:
-            self.notes.append(
-                f"n_components = {self.n_components}, but the sample has rows for only {found}"
-            )
+            reason = "the sample has rows for only"
+            if found == MAX_WANTED:
+                reason = "the maximum is"
+            self.notes.append(f"n_components = {self.n_components}, but {reason} {found}")
 
     def fit_components(self, n_components: int | None) -> tuple[NormalMixture, ComponentRule]:
         """Return a mixture with at most `n_components`, and its rule; None chooses by the BIC."""

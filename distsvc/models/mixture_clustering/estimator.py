@@ -41,8 +41,8 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components; None to choose it by the BIC, up to 20. If fewer have rows, a warning
-        says how many.
+        Number of components, at most 400; None to choose it by the BIC, up to 20. If fewer have
+        rows, or more are wanted, a warning says how many there are.
     n_jobs : int or None, default=None
         Number of threads, as in `SupportVectorClustering`.
     verbose : int, default=0

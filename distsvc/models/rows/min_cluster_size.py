@@ -52,4 +52,6 @@ def _is_scale(values: np.ndarray) -> bool:
     if len(steps) < 2:
         return False
     multiples = steps / steps.min()
-    return bool((np.abs(multiples - np.rint(multiples)) <= 1e-3 * multiples).all())
+    # A relative tolerance alone would accept every multiple above 500.
+    tolerance = np.minimum(1e-3 * multiples, 0.1)
+    return bool((np.abs(multiples - np.rint(multiples)) <= tolerance).all())

@@ -1,6 +1,6 @@
 """Support vector clustering: one of two engines (`engine_for`) does the work."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
 from time import perf_counter
@@ -21,6 +21,9 @@ from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.engines import EitherEngine, engine_for, engine_for_blocks
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+
+OF_CLUSTERS = ("n_clusters_", "equilibria_", "equilibrium_labels_", "epsilon_", "n_boundary_")
+"""Attributes of the clusters, which further rows make invalid."""
 
 
 @dataclass(eq=False, repr=False)
@@ -200,8 +203,9 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     ``solver="sgd"`` SGD-LMOC.
 
     `partial_fit` does one step of phase one for each row of a block, in order. It needs the solver
-    "bsgd" or "sgd", and no level tree. The first block determines the centre, gamma and C, so it
-    should have some hundred rows. `predict` uses a boundary drawn from the rows of all blocks.
+    "bsgd" or "sgd", and grows no level tree. The first block determines the centre, gamma and C, so
+    it should have some hundred rows. `predict` uses a boundary drawn from the rows of all blocks.
+    After `fit`, `partial_fit` begins anew with a warning: it can't go on from a level tree.
 
     `decision_function` is f, or the level tree's score. It is 0 where f lies between -1e-5 and 0,
     which is rounding: such rows are on the boundary. `score_samples` is higher by 1: it is
@@ -305,12 +309,15 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     def partial_fit(self, X: TableLike, y: object = None) -> Self:
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
+        if held is not engine:
+            self._warn_of_new_beginning()
         X = check_rows(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
         if engine is None:
             engine = engine_for_blocks(self.get_params(), seed_of(self.random_state))
             engine.set_pilot(X[:PILOT_ROWS], len(X))
             self._begin(engine)
         engine.feed(engine.centred(X))
+        self._forget(OF_CLUSTERS)
         self._take_decision()
         return self
 
@@ -340,7 +347,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         Parameters
         ----------
         n_clusters : int or None, default=None
-            Clusters wanted, as in `fit`. There are fewer if no tree has that many branches.
+            Clusters wanted, as in `fit`. If no tree has so many branches with rows, there are fewer
+            clusters, and a warning.
         X : array-like or table of shape (n, d) or None, default=None
             Rows to label, as `fit` takes them; None for the rows of `fit`.
         level : float or None, default=None
@@ -372,10 +380,10 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         """
         check_is_fitted(self, "dual_coef_")
         if not isinstance(self._engine, LevelTreeEngine):
-            raise ParameterError(
-                "cut needs the level tree, and this model has none: fit it with "
-                "labelling='level-tree' (the default without a number for gamma)"
-            )
+            advice = "fit it with labelling='level-tree' (the default without a number for gamma)"
+            if self._engine.streams:
+                advice = "partial_fit grows no tree; call fit on a new estimator, with all rows"
+            raise ParameterError(f"cut needs the level tree, and this model has none: {advice}")
         if sum(value is not None for value in (n_clusters, level, significance)) != 1:
             raise ValueError("give exactly one of n_clusters, level and significance")
         if n_clusters is not None:
@@ -384,14 +392,16 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             if value is not None and not (isinstance(value, Real) and value == value):
                 raise ValueError(f"{name} must be a number, found {value!r}")
         rule = self._engine.cut(n_clusters, level, significance)
-        return self._labels_by(replace(self._values("label"), rule=rule), X)
+        return self._labels_by(replace(self._values("label"), rule=rule), X, n_clusters)
 
     def _begin(self, engine: EitherEngine) -> None:
         self._forget_rows()
-        # Attributes that not every fit sets:
-        for name in ("seconds_", "tree_", "agreement_", "candidates_", "epsilon_", "n_boundary_"):
-            self.__dict__.pop(name, None)
+        self._forget(("seconds_", "tree_", "agreement_", "candidates_", *OF_CLUSTERS))
         self._engine, self.notes_ = engine, engine.notes
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def _take_decision(self) -> None:
         engine = self._engine

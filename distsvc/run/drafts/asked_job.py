@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.errors import InputNotFoundError
-from distsvc.errors.urls import bare_url, lake_url
+from distsvc.errors import InputNotFoundError, JobFileError
+from distsvc.errors.urls import bare_url, is_in_memory, lake_url
 from distsvc.job.config import Job, Sections
 from distsvc.job.file import override, parse_job, read_job
 from distsvc.storage.publishing.publication import Output
@@ -35,14 +35,29 @@ def asked_job(
     source, content = "job", given
     if not isinstance(given, (str, os.PathLike, Mapping)):
         raise TypeError(
-            "expected a job file or a table by its path, or the sections of a job as dictionaries, "
-            f"found {type(given).__name__}"
+            "expected a job file or a table by its path, a table in memory such as a pandas or "
+            "polars DataFrame, or the sections of a job as dictionaries, found "
+            f"{type(given).__name__}"
         )
     if not isinstance(given, Mapping):
         source = os.fspath(given)
-        content = default_job(source) if is_table(source) else read_job(source)
+        content = default_job(source) if is_table(source) else _read_job(source)
     sections = override(_plain(content), settings, _plain(overrides or {}))
-    return parse_job(sections, bare_url(source), day)
+    name = "overrides" if is_in_memory(source) else bare_url(source)
+    return parse_job(sections, name, day)
+
+
+def _read_job(path: str) -> Mapping[str, object]:
+    """Return the sections of a job file; errors of other files than ``.toml`` name tables, too."""
+    try:
+        return read_job(path)
+    except JobFileError as error:
+        if path.endswith(".toml") or not os.path.isfile(path):
+            raise
+        names = ", ".join(f"*{suffix}" for source in SOURCES for suffix in source.suffixes[:1])
+        raise JobFileError(
+            f"{path} is neither a table ({names} or a folder of these) nor a job file: {error}"
+        ) from None
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from distsvc.storage.rows.features import (
     Uncounted,
     text_counts,
 )
-from distsvc.storage.rows.usable import no_values, select_rows, usable_rows
+from distsvc.storage.rows.usable import counts_as_missing, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import add_counts, matching_batches
 
@@ -207,8 +207,7 @@ def unknown_values(table: Table, first: Block, counted: Set[str]) -> tuple[Table
         for feature in table.features
         if isinstance(feature, Category) and feature.column not in {*table.without_values, *counted}
     }
-    names = table.without_values
-    notes = [f"{no_values(names, table.shown)}, and counts as missing"] if names else []
+    notes = counts_as_missing(table.without_values, table.shown)
     if not known:
         return table, notes
     span = Span(int(first.rows[0]), int(first.rows[-1]) + 1, len(first.rows))

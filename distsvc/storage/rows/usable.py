@@ -90,6 +90,12 @@ def no_values(names: Sequence[str], shown: str = "") -> str:
     return f"{columns} {have} no value in any row"
 
 
+def counts_as_missing(names: Sequence[str], shown: str = "") -> list[str]:
+    """Return at most one warning: the columns `names` have no value, and count as missing."""
+    verb = "counts" if len(names) == 1 else "count"
+    return [f"{no_values(names, shown)}, and {verb} as missing"] if names else []
+
+
 def select_rows(block: Block, kept: np.ndarray) -> Block:
     """Return a block of the rows where the mask `kept` (n,) bool is True."""
     if kept.all():

@@ -7,7 +7,12 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc import AutoClustering, SupportVectorClustering
+from distsvc import (
+    AutoClustering,
+    IncrementalMDH,
+    MixtureClustering,
+    SupportVectorClustering,
+)
 from distsvc.models.automatic.decision import (
     SEARCH_ROWS,
     Mixtures,
@@ -488,6 +493,38 @@ def test_fewer_clusters_than_wanted_give_a_warning(make, X, found):
         sizes = np.bincount(make.fit(X).labels_)
     if isinstance(make, AutoClustering):
         assert sorted(sizes, reverse=True) == sizes[:found].tolist()
+
+
+@pytest.mark.parametrize("model", [
+    AutoClustering(effort="fast", random_state=0),
+    SupportVectorClustering(n_clusters=3, random_state=0),
+    IncrementalMDH(3, random_state=0),
+    MixtureClustering(random_state=0),
+], ids=lambda model: type(model).__name__)  # fmt: skip
+def test_a_cut_into_fewer_clusters_than_wanted_gives_a_warning(model, recwarn):
+    X = RATINGS if isinstance(model, AutoClustering) else THREE[:60]
+    model.fit(X)
+    recwarn.clear()
+    found = len(set(model.cut(50).tolist()))
+    assert found < 50
+    expected = f"50 clusters were asked for, but only {found} have rows"
+    assert [str(each.message) for each in recwarn] == [expected]
+    recwarn.clear()
+    model.cut(2)
+    model.cut(2, X)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("make", [AutoClustering, MixtureClustering])
+def test_a_cut_into_any_number_ends(make, monkeypatch):
+    monkeypatch.setattr("distsvc.models.mixture.search.MAX_WANTED", 30)
+    X = np.random.default_rng(0).normal(size=(300, 5))
+    model = make(random_state=0).fit(X)
+    with pytest.warns(UserWarning, match="1000000 clusters were asked for, but only"):
+        labels = model.cut(10**6)
+    with pytest.warns(UserWarning, match="31 clusters were asked for, but only"):
+        assert (model.cut(31) == labels).all()
+    assert 2 < len(set(labels.tolist())) <= 30
 
 
 @pytest.mark.usefixtures("quick_page")

@@ -35,6 +35,15 @@ def test_an_array_with_text_is_refused(model):
             of(FRAME.sort_values("plan").to_numpy())
 
 
+def test_missing_and_further_columns_are_named(model):
+    for frame, expected in (
+        (FRAME.drop(columns="plan"), "X has 2 columns, expected 3, as in fit; missing: 'plan'$"),
+        (FRAME.assign(town=1), "X has 4 columns, expected 3, as in fit; not in fit: 'town'$"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            model.predict(frame)
+
+
 def test_columns_in_another_order_are_refused(model):
     expected = (
         "X has the columns income, age, plan; expected age, income, plan, in the order of fit"

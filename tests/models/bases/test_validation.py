@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.utils.validation import has_fit_parameter
 
+from distsvc import LinearSVDD
+from distsvc.errors import UnusableRowsError
 from distsvc.models.estimators import ESTIMATORS
 
 
@@ -16,3 +18,12 @@ def test_weights_of_rows_are_refused_with_a_remedy(algorithm):
             fit(X, sample_weight=np.ones(4))
     with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
         estimator.fit(X, weights=np.ones(4))
+
+
+def test_missing_and_complex_values_are_named():
+    X = np.ones((5, 3))
+    X[2, 1] = np.nan
+    with pytest.raises(UnusableRowsError, match=r"X contains NaN, first in row 2, column 1: .*"):
+        LinearSVDD().fit(X)
+    with pytest.raises(UnusableRowsError, match=r"^Complex data not supported: .*real ones$"):
+        LinearSVDD().fit(np.ones((5, 3), complex))

@@ -364,6 +364,13 @@ def test_columns_that_are_equal_in_a_few_rows_have_their_own_draws():
     assert len(set(salts)) == 3
 
 
+def test_no_column_is_a_copy_of_a_column_of_one_value():
+    group = np.repeat([0.0, 1.0], 50)
+    X = np.column_stack([np.where(group, 7.0, np.nan), group, -group])
+    model = ColumnModel.of(X, np.zeros(3, bool))
+    assert [one is None for one in model.columns] == [True, False, True]
+
+
 def test_draws_and_salts_follow_rows_in_any_order():
     X, _ = model_of(np.round(50 + 10 * column()), column(1) > 0)
     order = np.random.default_rng(2).permutation(N)

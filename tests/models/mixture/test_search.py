@@ -80,6 +80,13 @@ def test_a_wanted_number_is_fitted_in_any_case():
     assert 6 in {fit.mixture.n_components for fit in found.fits}
 
 
+def test_more_components_than_the_maximum_are_not_fitted(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    monkeypatch.setattr("distsvc.models.mixture.search.MAX_WANTED", 30)
+    found = search(numbers(X), X, n_components=10**6)
+    assert max(fit.mixture.n_components for fit in found.fits) == 30
+
+
 def test_shapes_that_need_more_rows_are_replaced_by_diagonal_ones():
     X = np.random.default_rng(0).normal(size=(40, 40))
     X[np.arange(40), np.arange(40)] = np.nan  # as many patterns of missing numbers as rows

@@ -19,6 +19,11 @@ def test_few_points_are_found_anywhere(k, d):
     np.testing.assert_array_equal(found, np.unique(points, axis=0))
 
 
+def test_two_values_that_are_nearly_equal_make_no_scale():
+    values = np.array([0.0, 1.00037, 2.13, 3.3141, 4.51, 5.6, 5.60007, 7.1])
+    assert len(few_points(repeats(values[:, None], 100))) == len(values)
+
+
 @pytest.mark.parametrize(
     "points",
     [[[0], [1], [2]], [[0, 0], [1, 0], [0, 1]], [[1], [2], [3], [4], [5]], np.eye(20)],

@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.metrics import adjusted_rand_score
 
+from distsvc.errors import ParameterError
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
@@ -128,6 +129,30 @@ def test_predict_after_partial_fit():
     model.partial_fit(X[:500])
     assert model.n_iter_ == 3500
     assert (model.predict(X[:100]) == before).all()
+
+
+@pytest.mark.parametrize("gamma", ["auto", 0.25])
+def test_partial_fit_after_fit_begins_anew_with_a_warning(gamma):
+    X, _ = gaussians(3, 2, n=600)
+    model = SupportVectorClustering(gamma=gamma, random_state=0).fit(X)
+    labels = model.labels_.copy()
+    with pytest.warns(UserWarning, match="begins anew and drops what fit learned"):
+        model.partial_fit(X)
+    assert model.partial_fit(X).n_iter_ == 1200
+    with pytest.raises(ParameterError, match="partial_fit grows no tree; call fit on a new"):
+        model.cut(3)
+    assert (model.fit(X).labels_ == labels).all()
+
+
+def test_the_number_of_clusters_is_that_of_all_blocks():
+    X, y = gaussians(3, 2, n=3000)
+    model = estimator(gamma=0.25, nu=0.2)
+    assert not hasattr(model, "n_clusters_")
+    assert model.partial_fit(X[y == 0]).n_clusters_ == 1
+    assert model.partial_fit(X).partial_fit(X).n_clusters_ == 3
+    assert len(model.equilibria_) >= 3
+    model.partial_fit(X[:10])
+    assert not hasattr(model, "equilibria_")
 
 
 def test_partial_fit_rejects_exact_and_other_widths():

@@ -121,3 +121,14 @@ def test_other_options_get_another_output(monkeypatch):
 def test_siblings_of_an_output_have_numbers():
     siblings = Output("out/t/").siblings()
     assert [next(siblings).shown for _ in range(3)] == ["out/t/", "out/t-2", "out/t-3"]
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04\xff\xfe", b"a;b\n1;2\n"])
+def test_a_file_that_is_no_table_and_no_job_names_tables(content, tmp_path):
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(content)
+    words = r"book.xlsx is neither a table \(.*\*\.csv, .*\*\.parquet or .* nor a job file: "
+    with pytest.raises(JobFileError, match=words):
+        asked_job(path)
+    with pytest.raises(TypeError, match=r"such as a pandas or polars DataFrame, .* found ndarray"):
+        asked_job(np.zeros((3, 2)))
