@@ -166,12 +166,15 @@ def plane(
 
     Rows are `raw` (m, d) and prepared, X (m, D), with labels and scores (m,). The first prepared
     column of stored column j is ``firsts[j]``. Rows `absent` (m,) bool had missing values. The
-    directions separate clusters; for a single cluster they are principal components.
+    directions separate clusters; for a single cluster they are principal components. If the rule
+    uses only one direction, as of columns that repeat each other, that direction and the score are
+    drawn.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
+    how_far = "score" if rule.words.has_outliers else "distance"
     if len(columns) == 1:
-        kind, axes = "single", [columns[0], "score" if rule.words.has_outliers else "distance"]
+        kind, axes = "single", [columns[0], how_far]
         x, y = raw[:, 0], np.where(np.isfinite(scores), scores, 0.0)
     elif len(columns) == 2:
         x, y = raw.T
@@ -181,9 +184,11 @@ def plane(
         axes = [
             _axis(name, X[:, firsts], of, columns) for name, of in (("first", x), ("second", y))
         ]
+    elif (shown := X if X.shape[1] == raw.shape[1] else rule.seen(X)).shape[1] == 1:
+        x, y = shown[:, 0].astype(np.float64), np.where(np.isfinite(scores), scores, 0.0)
+        kind, axes = "single", [_axis("only", X[:, firsts], x, columns), how_far]
     else:
         kind, axes = "pca", ["first component", "second component"]
-        shown = X if X.shape[1] == raw.shape[1] else rule.seen(X)
         x, y, explained = _components(
             shown[: PAGE_LIMITS.drawn_rows], scores[: PAGE_LIMITS.drawn_rows] >= 0.0
         )

@@ -21,6 +21,7 @@ FAR = np.arange(30)
 """Rows with an extreme value in one of these columns."""
 
 PLAIN = {"preprocess": {"scale": "none"}}
+MODELLED = {"scale": None}
 
 WITH_OUTLIERS = {
     "level tree": {"effort": "fast", "max_iter": 2000},
@@ -144,6 +145,16 @@ def test_one_column_is_drawn_with_the_score(rule, axis):
     found = drawn(raw, [0.5, np.inf, 0.25], rule)
     assert (found.kind, found.axes) == ("single", ["c0", axis])
     assert (found.x, found.y) == ([3.0, 4.0, 5.0], [0.5, 0.0, 0.25])
+
+
+def test_columns_that_rank_rows_equally_are_drawn_with_the_score(tmp_path):
+    """Copies are left out, so the rule uses only one direction."""
+    items = np.random.default_rng(0).poisson(3.0, 300)
+    table = write_table(tmp_path / "t.parquet", np.column_stack([items, 2 * items, 4.5 * items]))
+    report = run_job(job_for(table, tmp_path / "out", {"algorithm": "auto"}, preprocess=MODELLED))
+    assert len(report.clusters) == 1
+    assert (report.sample.kind, report.sample.explained) == ("single", None)
+    assert report.sample.axes == ["only direction: x0", "score"]
 
 
 def test_more_columns_are_drawn_by_the_components_of_the_rows_inside():
