@@ -43,7 +43,7 @@ from distsvc.storage.publishing.lineages import earlier_runs
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import NEW, NOT_CHOSEN, truncated
-from distsvc.storage.rows.features import units_of
+from distsvc.storage.rows.features import Category, units_of
 from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
@@ -312,8 +312,11 @@ def _changes(
 ) -> Iterator[str]:
     """Yield for each column, in words, the values whose share of the rows changed most."""
     units, levels = units_of(table.features, table.types), dict[str, Sequence[str]]()
+    buckets = dict[str, int]()  # codes of all values that are not known
     for feature, kind in zip(table.features, table.types, strict=True):
         levels[feature.column] = ("false", "true") if kind == "bool" else feature.levels
+        if isinstance(feature, Category) and len(feature.levels) > len(feature.known):
+            buckets[feature.column] = len(feature.known)
     for name, edges, *counts in zip(names, old.edges, old.counts, now.counts, strict=True):
         before, after = (rows / max(rows.sum(), 1) for rows in counts)
         # If changes are equal, as for the values of a flag: the value that became more frequent.
@@ -322,9 +325,12 @@ def _changes(
         low, high = np.concatenate([[-np.inf], edges, [np.inf, np.nan]])[k : k + 2].tolist()
         found = [text for code, text in enumerate(levels.get(name, ())) if low <= code < high]
         ends = [measured(end, units.get(name, "")) for end in (low, high) if np.isfinite(end)]
+        new, bucket = table.new_values.get(name), buckets.get(name)
         if np.isnan(high):
-            new = table.new_values.get(name)
-            found = [f"new, rare or missing values, such as {new}," if new else "missing"]
+            is_new = new and bucket is None  # without a bucket, new values count as missing
+            found = [f"new, rare or missing values, such as {new}," if is_new else "missing"]
+        elif new and bucket is not None and low <= bucket < high:
+            found = [f"new or rare values, such as {new},"]
         elif not found and len(ends) == 1:
             found = [f"{ends[0]} or more" if np.isinf(high) else f"below {ends[0]}"]
         yield f"{truncated(found, 3) if found else ' to '.join(dict.fromkeys(ends))} {shares}"

@@ -64,20 +64,46 @@ def test_a_factor_in_words(factor, words):
 
 
 def test_the_largest_change_of_a_column_in_words():
-    features = [Numeric("flag"), Numeric("x"), Codes(column="plan", known=("a", "b"), rest=0.1)]
-    table = Table([], tuple(features), ("bool", "double", "string"), new_values={"plan": "'c'"})
-    before = np.repeat([[0, 5, 0], [0, 6, 1], [1, 7, 1], [1, 8, 2], [1, 9, 2]], 20, axis=0) * 1.0
+    features = [
+        Numeric("flag"),
+        Numeric("x"),
+        *(
+            Codes(column=name, known=("a", "b"), rest=rest)
+            for name, rest in [("plan", 0.1), ("pay", 0)]
+        ),
+    ]
+    new = {"plan": "'c'", "pay": "'d'"}
+    table = Table([], tuple(features), ("bool", "double", "string", "string"), new_values=new)
+    before = np.array([[0, 5, 0, 0], [0, 6, 1, 1], [1, 7, 1, 1], [1, 8, 2, 0], [1, 9, 2, 0]])
+    before = np.repeat(before * 1.0, 20, axis=0)
     for now, found in (
-        ([0, 1, 0], ["false in 100 % of the rows, 40 % before", "below 5 in", "a in"]),
-        ([1, 99, 2], ["true in 100 % of the rows, 60 % before", "9 or more in", "other in"]),
-        ([np.nan, 6, 1], ["missing in 100 % of the rows, 0 % before", "6 to 7 in", "b in"]),
-        ([0, 1, np.nan], ["false", "below", "new, rare or missing values, such as 'c', in 100 %"]),
+        ([0, 1, 0, 0], ["false in 100 % of the rows, 40 % before", "below 5 in", "a in", "a in"]),
+        (
+            [1, 99, 2, 1],
+            [
+                "true in 100 % of the rows, 60 % before",
+                "9 or more in",
+                "new or rare values, such as 'c', in 100 % of the rows",
+                "b in",
+            ],
+        ),
+        ([np.nan, 6, 1, 1], ["missing in 100 % of the rows, 0 % before", "6 to 7 in", "b in", "b"]),
+        (
+            [0, 1, np.nan, np.nan],
+            [
+                "false",
+                "below",
+                "missing in 100 % of the rows",
+                "new, rare or missing values, such as 'd', in 100 %",
+            ],
+        ),
     ):
         old = ColumnCounts.empty(decile_edges(before))
-        new = ColumnCounts.empty(old.edges)
+        counted = ColumnCounts.empty(old.edges)
         old.add(before)
-        new.add(np.tile(np.array(now, float), (50, 1)))
-        words = _changes(table, ["flag", "x", "plan"], old, new)
+        counted.add(np.tile(np.array(now, float), (50, 1)))
+        words = list(_changes(table, ["flag", "x", "plan", "pay"], old, counted))
+        assert len(words) == len(found)
         assert all(map(str.startswith, words, found))
 
 
