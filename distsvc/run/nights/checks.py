@@ -31,6 +31,7 @@ class RunMetrics:
     rows_before: Sequence[int] = ()  # numbers of rows of earlier nights, the latest first
     reference: ReferencePart | None = None
     new_columns: Sequence[str] | None = None  # columns that the previous model lacks
+    has_ids: bool = False  # the job names a column of ids
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Check:
     share: bool = False  # the value is a share `of` something, shown in percent
     of: str = "of the rows "
     tells_drift: bool = False  # beyond the limit, the previous model no longer fits
-    if_measured: bool = False  # as a default check, it is left out if it is not measured
+    needs_ids: bool = False  # as a default check, it is left out of jobs without ids
     advice: str = ""  # cause and advice, added to the words of a failed check
 
     def words(self, found: Value, limits: Sequence[float]) -> str:
@@ -215,9 +216,9 @@ CHECKS = (
         _IDS_MOVED,
         share=True,
         of="of the ids ",
-        if_measured=True,
+        needs_ids=True,
         advice=_IDS_ADVICE,
-    ),  # the job may have no ids
+    ),
     Check("max_new_share", "at most", _NEW, share=True, of="of the clusters "),
     Check("max_gone_share", "at most", _GONE, share=True, of="of the clusters "),
     Check("max_drift", "at most", lambda run: _worst(run.drift), places=3, tells_drift=True),
@@ -236,7 +237,7 @@ def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> 
         limits, is_default = given.get(check.name), check.name not in config.given
         if limits is not None and limits.limit is not None:  # not turned off
             part = check.outcome(limits, run, is_default)
-            if part.found is not None or not (is_default and check.if_measured):
+            if part.found is not None or run.has_ids or not (is_default and check.needs_ids):
                 parts.append(part)
     return parts
 

@@ -88,7 +88,10 @@ def compare_and_check(
         before = [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
         new = _unknown_columns(run, job)
     agreement = facts.get("agreement")
-    found = Comparison(labelled, lineage, drift, agreement, dropped, before, reference, new)
+    found = Comparison(
+        labelled, lineage, drift, agreement, dropped, before, reference, new,
+        has_ids=plan.table.id is not None,
+    )  # fmt: skip
     checks = run_checks(job.checks, found, guarded=bool(job.continuity.previous))
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]

@@ -1,6 +1,7 @@
 """Checks on a result: their words, and runs that they hold back."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace as Stand
 
 import numpy as np
@@ -197,6 +198,13 @@ def test_default_checks_of_a_job_with_a_previous_run():
     assert "max_drift" not in parts
     assert parts["max_outlier_share"].state == "failed"
     assert "[checks]" not in parts["max_outlier_share"].words
+
+
+@pytest.mark.parametrize(("has_ids", "states"), [(False, []), (True, ["not measured"])])
+def test_the_default_check_of_ids_is_listed_if_the_job_has_ids(has_ids, states):
+    found = replace(measured(**FOUND), lineage=None, has_ids=has_ids)
+    parts = run_checks(ChecksConfig(), found, guarded=True)
+    assert [part.state for part in parts if part.name == "max_ids_moved"] == states
 
 
 def test_the_keys_of_a_job_are_all_checks():
