@@ -29,7 +29,7 @@ from distsvc.run.nights.comparison import DECISION, drift_of, refit_because
 from distsvc.run.nights.continuity import Previous, answer_before, ids_of
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.run.work.sentinels import sentinel_notes
+from distsvc.run.work.sentinels import sentinel_notes, spike_notes
 from distsvc.storage.publishing.lineages import Lineage
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import truncated
@@ -169,6 +169,7 @@ def prepare(
         check_exact(table, survey.sums.least, survey.sums.most)
         policy = config.missing_values, steps.run.plan.missing
         notes += sentinel_notes(survey.pilot, table.features, *policy)
+        notes += spike_notes(survey.pilot, table.features)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
         as_found = config.scale is None and not vectors

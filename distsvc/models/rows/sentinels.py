@@ -1,7 +1,7 @@
-"""Sentinel values such as -9999, which represent missing values in a column.
+"""Sentinel values such as -9999, which represent missing values in a column, and other spikes.
 
-They are searched in the pilot, so that they are the same for any partition of a table. A number is
-reported if at least `MIN_SENTINEL_SHARE` of the rows have it, and in one of these cases:
+Sentinels are searched in the pilot, so that they are the same for any partition of a table. A
+number is reported if at least `MIN_SENTINEL_SHARE` of the rows have it, and in one of these cases:
 
 * It is a usual sentinel except -1. It lies outside the range of the other values by more than that
   range, is the only negative number of many, or is ten times as frequent as any other except 0.
@@ -11,6 +11,7 @@ reported if at least `MIN_SENTINEL_SHARE` of the rows have it, and in one of the
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -25,6 +26,33 @@ USUAL_SENTINELS = (
     *(-32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36),
 )
 """-1, +-99 to +-999999, the lowest integers, large powers of ten, and netCDF's fill value."""
+
+MIN_FREQUENCY_RATIO = 10.0
+"""Minimum ratio of the rows of a frequent value to those of any other."""
+
+MIN_SPIKE_VALUES, MIN_SPIKE_SHARE, MAX_ODD_SHARE = 50, 0.05, 0.5
+"""Minimum number of values of a column with a spike, its minimum share, and maximum if odd."""
+
+MIN_SPIKE_GAP = 0.1
+"""Minimum distance of an odd spike at an end of the values, in ranges of nearly all others."""
+
+
+@dataclass(frozen=True)
+class Spike:
+    """A value of a column that has far more rows than any other value."""
+
+    value: float
+    share: float  # share of the rows
+    times: float  # its rows, as a multiple of those of any other value
+    end: Literal["lowest", "highest", ""]  # its place among the values; empty if inside
+    gap: float  # distance from the nearest other value, in ranges of nearly all others
+
+    @property
+    def is_odd(self) -> bool:
+        """Return True if neither zero, a limit nor a usual value explains the spike."""
+        if self.value == 0.0 or self.share > MAX_ODD_SHARE:
+            return False
+        return not self.end or self.gap > MIN_SPIKE_GAP
 
 
 @dataclass(frozen=True)
@@ -57,6 +85,25 @@ def find_sentinels(values: np.ndarray) -> list[Sentinel]:
         if others.size and (apart := _apart(value, rows[value], others)):
             found.append(Sentinel(value, rows[value] / len(values), *apart))
     return found
+
+
+def find_spike(values: np.ndarray) -> Spike | None:
+    """Return the spike among the known values (m,) of a column, or None."""
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) < MIN_SPIKE_VALUES:
+        return None
+    at = int(counts.argmax())
+    rest = np.arange(len(distinct)) != at
+    share, times = counts[at] / len(values), counts[at] / counts[rest].max()
+    if share < MIN_SPIKE_SHARE or times < MIN_FREQUENCY_RATIO:
+        return None
+    value = float(distinct[at])
+    low, high = np.quantile(values[values != value], [0.01, 1.0 - 0.01])
+    nearest = float(np.abs(distinct[rest] - value).min())
+    gap = nearest / (high - low) if high > low else np.inf
+    end: Literal["lowest", "highest", ""] = "lowest" if at == 0 else ""
+    end = "highest" if at == len(distinct) - 1 else end
+    return Spike(value, float(share), float(times), end, float(gap))
 
 
 def undone_log(values: np.ndarray) -> np.ndarray:
@@ -94,4 +141,4 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
 
 
 def _is_frequent(n_rows: int, distinct: np.ndarray, counts: np.ndarray) -> bool:
-    return bool(n_rows >= 10.0 * counts[distinct != 0.0].max(initial=1))
+    return bool(n_rows >= MIN_FREQUENCY_RATIO * counts[distinct != 0.0].max(initial=1))

@@ -10,6 +10,7 @@ import numpy as np
 from distsvc.errors import times_in_words
 from distsvc.job.config import Job
 from distsvc.models.columns.described import ColumnDescription, described, may_be_levels
+from distsvc.models.rows.sentinels import find_spike
 from distsvc.models.rules.profiles import leanings, ranks
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart
@@ -67,7 +68,10 @@ def columns_part(
             fields = _shares(names, contents.rows[feature.column], order)
         elif not (isinstance(feature, Vector) and feature.width > 1):
             digits = 12 if own["unit"] else 6  # 6 digits of seconds since 1970 are only 3 hours
-            fields = number_fields(rows.raw[:, places.start], rows.labels, order, digits)
+            values = rows.raw[:, places.start]
+            fields = number_fields(values, rows.labels, order, digits)
+            if isinstance(feature, Numeric | TextNumber) and (limit := share_at_limit(values)):
+                own["reason"] = "; ".join(filter(None, [own["reason"], limit]))
         parts.append(ColumnPart(column=groups_of([feature])[0][0], **own, **fields))
     parts += _compared_parts(table, contents, order)
     shown = {part.column for part in parts}
@@ -85,6 +89,17 @@ def columns_part(
         columns=[parts[k] for k in kept],
         n_hidden=len(parts) - len(kept),
     )
+
+
+def share_at_limit(values: np.ndarray) -> str:
+    """Return a clause on the share of the values (m,) at a limit, such as a limit of detection.
+
+    It is empty if few rows have the lowest or highest value.
+    """
+    spike = find_spike(values[~np.isnan(values)])
+    if spike is None or not spike.end:
+        return ""
+    return f"{spike.share:.0%} of the rows have the {spike.end} value, {spike.value:.6g}"
 
 
 def level_of_gaps(raw: np.ndarray, place: int, counted: Sequence[CountedLevels]) -> str:

@@ -1,12 +1,20 @@
-"""Numbers in a table's columns that may stand for missing values, such as -9999."""
+"""Numbers in a table's columns that may stand for missing values, and other frequent numbers."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from distsvc.models.rows.sentinels import Sentinel, find_sentinels, undone_log
+from distsvc.models.rows.sentinels import Sentinel, find_sentinels, find_spike, undone_log
 from distsvc.storage.rows.columns import truncated
-from distsvc.storage.rows.features import Feature, Log, Numeric, Vector, names_of
+from distsvc.storage.rows.features import (
+    Feature,
+    Log,
+    Numeric,
+    TextNumber,
+    Vector,
+    names_of,
+    placed,
+)
 
 MAX_EXAMINED_ROWS = 1024
 """Maximum number of rows that are examined before a saved model labels a table."""
@@ -56,6 +64,30 @@ def sentinel_notes(
         listed = ", ".join(map(number_words, values))
         advice = f"give missing_values = [{listed}]{more} in [preprocess]"
     return [f"numbers that may stand for missing values: {truncated(named)}; if they do, {advice}"]
+
+
+def spike_notes(X: np.ndarray, features: Sequence[Feature]) -> list[str]:
+    """Return at most one note on numbers that many rows (m, d) have, though no limit explains it.
+
+    Sentinels are left out.
+    """
+    named = []
+    sentinels = {(k, one.value) for k, one in sentinels_of(X, features)}
+    for feature, places in placed(features):
+        if isinstance(feature, Numeric | TextNumber):
+            k = places.start
+            spike = find_spike(X[~np.isnan(X[:, k]), k])
+            if spike is not None and spike.is_odd and (k, spike.value) not in sentinels:
+                named.append(
+                    f"{number_words(spike.value)} in {feature.column} ({spike.share:.1%} of the "
+                    f"rows, {spike.times:.0f} times as many as any other value)"
+                )
+    if not named:
+        return []
+    return [
+        f"numbers that are unusually frequent: {truncated(named)}; is a sensor stuck, or were "
+        "values filled in?"
+    ]
 
 
 def number_words(value: float) -> str:

@@ -102,3 +102,12 @@ def test_a_night_that_is_assigned_has_those_of_the_model(shop):
     shop.run(FIRST, preprocess={"missing": "drop", "missing_values": [-9999]})
     report = shop.run(SECOND, model={"algorithm": "bico", "n_clusters": 3, "mode": "assign"})
     assert report.input.n_rows == 299
+
+
+def test_a_sensor_that_is_stuck_is_named(tmp_path):
+    stuck = X.copy()
+    stuck[: N // 4, 1] = 9.9
+    report, _ = done(write_table(tmp_path / "t.parquet", stuck), tmp_path / "out")
+    share = f"{np.mean(stuck[:, 1] == 9.9):.1%}"
+    [note] = [text for text in report.warnings if "unusually frequent" in text]
+    assert note.startswith(f"numbers that are unusually frequent: 9.9 in x1 ({share} of the rows, ")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from distsvc.models.rows.sentinels import USUAL_SENTINELS, find_sentinels, undone_log
+from distsvc.models.rows.sentinels import USUAL_SENTINELS, find_sentinels, find_spike, undone_log
 
 N = 600
 NORMAL = np.random.default_rng(0).normal(50.0, 10.0, N)
@@ -66,3 +66,29 @@ def test_sentinels_of_logarithms_are_exact(value):
     values = np.where(MASK, value, NORMAL)
     logs = np.copysign(np.log1p(np.abs(values)), values)
     assert [one.value for one in find_sentinels(undone_log(logs))] == pytest.approx([value])
+
+
+OFTEN = np.random.default_rng(6).random(N) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("values", "end", "is_odd"),
+    [
+        (np.where(OFTEN, 47.3, NORMAL), "", True),
+        (np.where(OFTEN, 99.9, np.clip(NORMAL, 30.0, 80.0)), "highest", True),
+        (np.where(OFTEN, 0.0, NORMAL - 50.0), "", False),
+        (np.clip(NORMAL, 45.0, None), "lowest", False),
+        (np.clip(NORMAL, None, 52.0), "highest", False),
+        (np.where(np.roll(OFTEN, 1) | (NORMAL > 45.0) & (NORMAL < 60.0), 47.3, NORMAL), "", False),
+    ],
+    ids=["stuck", "stuck outside", "zeros", "least that is detected", "clipped", "usual value"],
+)
+def test_spikes_and_their_places(values, end, is_odd):
+    spike = find_spike(values)
+    assert (spike.end, spike.is_odd) == (end, is_odd)
+    assert spike.share == np.mean(values == spike.value) > 0.05
+
+
+@pytest.mark.parametrize("values", [NORMAL, COUNTS, NORMAL.round(), CODES, NORMAL[:0]])
+def test_columns_without_spikes(values):
+    assert find_spike(values) is None

@@ -26,6 +26,7 @@ from distsvc.run.reporting.columns import (
     level_of_gaps,
     number_fields,
     separating_columns,
+    share_at_limit,
 )
 from distsvc.run.reporting.files import _doubts_of_missing
 from distsvc.run.work import plan
@@ -315,3 +316,12 @@ def test_the_doubt_is_one_clause():
     many = [("a", "b"), ("a", "c"), ("b", "c")]
     assert doubt_of_functions(many) == [f"{clause}, as are 2 more pairs of columns"]
     assert doubt_of_functions(many[:2]) == [f"{clause}, as is 1 more pair of columns"]
+
+
+def test_the_share_of_the_rows_at_a_limit():
+    lead = np.maximum(np.random.default_rng(0).lognormal(-2.0, 1.0, 2000).round(3), 0.05)
+    share = np.mean(lead == 0.05)
+    assert share_at_limit(lead) == f"{share:.0%} of the rows have the lowest value, 0.05"
+    assert share_at_limit(np.append(-lead, np.nan)).endswith("the highest value, -0.05")
+    assert share_at_limit(np.where(lead > 0.1, lead, np.nan)) == ""
+    assert share_at_limit(np.where(lead == 0.05, 0.2, lead + 0.05)) == "", "a value inside"
