@@ -62,7 +62,9 @@ def draft(
     table, output, command = profile.table, job["output"]["path"], f"distsvc run {to}"
     nights = []
     if names_day(path):
-        nights = ["[continuity]", _line("previous", f"{output}/{{run_date-1d}}"), ""]
+        nights = ["[continuity]", _line("previous", f"{output}/{{run_date-1d}}"), "", "[checks]"]
+        nights += [_hint("max_new_share", 0.2, "hold a night back if more of its clusters are new")]
+        nights += [""]
         output, command = f"{output}/{{run_date}}", f"{command} --run-date DATE"
     lines = [
         *_comment(

@@ -212,6 +212,8 @@ def test_a_draft_for_every_night():
     assert (*job.input.path, job.input.id) == ("2026-11-01.parquet", "userId")
     assert Path(job.output.path).name == "2026-11-01"
     assert job.continuity.previous[0] == job.output.path.replace("2026-11-01", "2026-10-31")
+    text = Path("j.toml").read_text()
+    assert re.search(r"\[checks\]\n# max_new_share = 0.2 +# hold a night back if more", text)
     for command in init, ["plan", "j.toml"], ["run", "j.toml"]:
         error = CliRunner().invoke(main, command).stderr
         assert re.search("does not exist; {run_date} is today, .*, unless --run-date", error)
