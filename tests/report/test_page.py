@@ -247,6 +247,18 @@ def test_a_model_without_outliers_has_no_word_of_them():
     assert "decision value" not in text
 
 
+def test_a_cluster_with_most_outliers_is_named():
+    report = make_report()
+    report["clusters"][1] |= {"outliers": 30, "rows": 100, "share": 0.1}
+    words = (
+        "Most of them, 30, have the label of cluster 1, 30.0 % of its rows. In a small cluster "
+        "whose values spread widely, such rows can be ordinary."
+    )
+    assert words in page_text(report)
+    report["clusters"][1]["share"] = 0.4
+    assert "Most of them" not in page_text(report)
+
+
 def test_scores_have_the_names_given_by_the_rule():
     report = make_report()
     told = "{} and lie outside every cluster. Each still has the label of a nearby cluster."
