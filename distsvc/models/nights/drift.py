@@ -7,7 +7,7 @@ counted between the same edges, and the population stability index compares both
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -31,6 +31,27 @@ UNIT_SPREAD = 0.125
 Deciles of a busy day also rise by about one factor, but less evenly than after a change of unit.
 """
 
+MIN_PART_UNIT_DRIFT = 0.1
+"""Minimum population stability index of a column in which a part of the rows has another unit."""
+
+MIN_PART_FACTOR = 5.0
+"""Minimum factor between a part's values in two tables that counts as a change of unit.
+
+It is larger than `MIN_UNIT_FACTOR`, because samples with other shares of clusters have factors of
+up to 4.5 in parts.
+"""
+
+EXACT_DRIFT_LEFT = 0.02
+"""Maximum ratio of the index without a part's change of unit to that with it."""
+
+MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
+"""Maximum ratio for a factor, if the index that is left may be chance: at most so many times the
+mean index between two samples of one table.
+"""
+
+MIN_PART_ROWS = 100
+"""Minimum number of rows of a part whose unit is examined."""
+
 DRIFT_BINS = 10
 """Number of bins of values; a further bin counts missing values."""
 
@@ -38,6 +59,17 @@ DRIFT_FIELDS: dict[str, Field] = {
     "column_edges": ArrayField("float64", f"d {DRIFT_BINS - 1}"),
     "column_counts": ArrayField("int64", f"d {DRIFT_BINS + 1}", least=0),
 }
+
+
+class UnitChange(NamedTuple):
+    """A map from earlier to later values: times a factor, plus an offset."""
+
+    factor: float
+    offset: float = 0.0
+
+
+TEMPERATURE_SCALES = (UnitChange(1.8, 32.0), UnitChange(1.0 / 1.8, -32.0 / 1.8))
+"""Changes from Celsius to Fahrenheit, and back."""
 
 
 @dataclass(frozen=True)
@@ -150,3 +182,52 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if abs(math.log(ranges[1]) - math.log(ranges[0]) - factor) <= 2 * tolerance:
             found[k] = math.exp(factor)
     return found
+
+
+def unit_of_part(
+    edges: np.ndarray, before: np.ndarray, values: np.ndarray, part: np.ndarray
+) -> tuple[float, UnitChange] | None:
+    """Return the change of unit of a part of a column, and the drift that is left without it.
+
+    `edges` (DRIFT_BINS - 1,) and counts `before` (DRIFT_BINS + 1,) describe the column in an
+    earlier table. `values` (m,) are those of a later one, and `part` (m,) bool are the rows that
+    may have another unit. Return None if no change of unit explains the drift.
+    """
+    drift = _drift_of(edges, before, values)
+    inside = np.sort(values[part & ~np.isnan(values)])
+    if drift < MIN_PART_UNIT_DRIFT or len(inside) < MIN_PART_ROWS:
+        return None
+    # Without a change of the other rows, the part had all other rows below each edge.
+    expected = before * (len(values) / max(before.sum(), 1))
+    below = np.cumsum(expected - _counts_of(edges, values[~part]))[: len(edges)]
+    usable = (below > 0.05 * len(inside)) & (below < 0.95 * len(inside))
+    then, now = edges[usable], inside[below[usable].astype(np.int64)]
+    if len(np.unique(then)) < 3:
+        return None
+    candidates = [(change, EXACT_DRIFT_LEFT * drift) for change in TEMPERATURE_SCALES]
+    alike = (np.sign(then) == np.sign(now)) & (np.minimum(np.abs(then), np.abs(now)) > 1e-300)
+    if alike.sum() >= 3:
+        logs = np.log(np.abs(now[alike])) - np.log(np.abs(then[alike]))
+        factor = float(np.median(logs))
+        chance = len(edges) * (1.0 / max(before.sum(), 1) + 1.0 / len(values))
+        most = min(MAX_DRIFT_LEFT * drift, MAX_CHANCE_DRIFT * chance)
+        if math.log(MIN_PART_FACTOR) <= abs(factor) <= 100.0:
+            change = UnitChange(math.exp(factor))
+            candidates.append((change, max(EXACT_DRIFT_LEFT * drift, most)))
+    found = []
+    for change, most in candidates:
+        mended = np.where(part, (values - change.offset) / change.factor, values)
+        left = _drift_of(edges, before, mended)
+        if left <= most:
+            found.append((left, change))
+    return min(found, default=None)
+
+
+def _counts_of(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
+    counted = ColumnCounts.empty(edges[None])
+    counted.add(np.ascontiguousarray(values[:, None]))
+    return counted.counts[0]
+
+
+def _drift_of(edges: np.ndarray, before: np.ndarray, values: np.ndarray) -> float:
+    return float(stability_index(before[None], _counts_of(edges, values)[None])[0])

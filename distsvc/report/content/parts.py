@@ -19,6 +19,7 @@ from pydantic import (
     model_serializer,
 )
 
+from distsvc.errors import times_in_words
 from distsvc.errors.forms import Form
 
 
@@ -185,7 +186,18 @@ class ColumnDrift(ReportPart):
     missing_before: Number
     missing_after: Number
     factor: OmitDefault[Known] = None  # ratio to the previous values if the unit changed
+    offset: OmitDefault[Number] = 0.0  # added after the factor, as between Celsius and Fahrenheit
+    part: OmitDefault[str] = ""  # the only rows with another unit, such as "line=B"; empty for all
     change: OmitDefault[str] = ""  # the values whose share changed most
+
+    @property
+    def times(self) -> str:
+        """The change of unit in words, such as ``about 100 times the previous run's``."""
+        words = f"{times_in_words(self.factor or 1.0)} the previous run's"
+        if self.offset:
+            now, then = ("Fahrenheit", "Celsius")[:: 1 if self.offset > 0.0 else -1]
+            words = f"the previous run's, in {now} in place of {then},"
+        return f"{words} where {self.part}" if self.part else words
 
 
 class ReferencePart(ReportPart):

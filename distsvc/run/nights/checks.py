@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from distsvc.errors import times_in_words
 from distsvc.job.config import GUARDS, CheckConfig, ChecksConfig
 from distsvc.report.content.parts import CheckPart, DriftPart, LineagePart, ReferencePart, Side
 from distsvc.run.labelling.labeller import OWN
@@ -162,9 +161,9 @@ def _worst(part: DriftPart | ReferencePart | None) -> Value:
 def _units(run: RunMetrics) -> Value:
     if run.drift is None:
         return NOT_MEASURED
-    found = [(one.column, one.factor) for one in run.drift.columns if one.factor is not None]
-    n, times = len(found), [f"{name!r} is {times_in_words(factor)}" for name, factor in found]
-    names = truncated([f"{words} the previous run's" for words in times])
+    found = [column for column in run.drift.columns if column.factor is not None]
+    names = truncated([f"{column.column!r} is {column.times}" for column in found])
+    n = len(found)
     return "", n, f"column{'' if n == 1 else 's'} in another unit{f' ({names})' if n else ''}"
 
 

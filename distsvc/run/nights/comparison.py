@@ -14,7 +14,14 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
-from distsvc.models.nights.drift import ColumnCounts, stability_index, unit_factors
+from distsvc.models.nights.drift import (
+    MIN_PART_ROWS,
+    ColumnCounts,
+    UnitChange,
+    stability_index,
+    unit_factors,
+    unit_of_part,
+)
 from distsvc.models.rules.fields import Facts
 from distsvc.report.content.parts import (
     CheckPart,
@@ -226,13 +233,50 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
     shifted = stability_index(before.arrays["score_counts"][None], scores[None])[0]
     pilot = labelled.pilot.X[:, then.places(run.plan.table.columns)]
     factors = unit_factors(then.column_edges, pilot)
+    columns = _column_drifts(run, then.columns, old, counts.columns[PREVIOUS], factors)
     return DriftPart(
-        columns=_column_drifts(run, then.columns, old, counts.columns[PREVIOUS], factors),
+        columns=_with_units_of_parts(columns, old, then.columns, pilot, labelled),
         score=float(shifted) if scores.sum() else None,
         score_rows=int(scores.sum()),
         outlier_share_before=outlier_share(then, before.arrays["cluster_counts"]),
         outlier_share_after=labelled.outlier_share,
     )
+
+
+def _with_units_of_parts(
+    columns: Sequence[ColumnDrift],
+    old: ColumnCounts,
+    names: Sequence[str],
+    pilot: np.ndarray,
+    labelled: Labelled,
+) -> list[ColumnDrift]:
+    """Return the drifts of columns, with a change of unit in the rows of one level of a category.
+
+    `old` are the counts of the earlier table's columns `names` (d,), and pilot rows (m, d) have
+    these columns.
+    """
+    counted = labelled.contents.features
+    parts = [
+        (f"{of.column}={name}", levels == code)
+        for of in counted
+        for levels in [of.levels_of(labelled.pilot.X)]
+        for code, name in enumerate(of.names)
+    ]
+    parts = [(name, rows) for name, rows in parts if MIN_PART_ROWS <= rows.sum() < len(rows)]
+    categories, place = {of.column for of in counted}, {name: j for j, name in enumerate(names)}
+    found = []
+    for column in columns:
+        j, changes = place[column.column], list[tuple[float, UnitChange, str]]()
+        if column.factor is None and column.column not in categories:
+            for name, rows in parts:
+                if change := unit_of_part(old.edges[j], old.counts[j], pilot[:, j], rows):
+                    changes.append((*change, name))
+        if changes:
+            _, (factor, offset), name = min(changes)
+            more = {"factor": factor, "offset": offset, "part": name}
+            column = column.model_copy(update=more)
+        found.append(column)
+    return found
 
 
 def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:

@@ -13,6 +13,7 @@ from distsvc.models.nights.drift import (
     decile_edges,
     stability_index,
     unit_factors,
+    unit_of_part,
 )
 from tests import reference
 
@@ -165,3 +166,36 @@ def test_values_near_the_limits_of_float64_have_no_factor():
     assert np.isnan(unit_factors(before, now.T.copy())).all()
     scaled = np.linspace(1e-290, 2e-290, 9)
     assert unit_factors(scaled[None], 1e300 * scaled[:, None]) == pytest.approx(1e300, rel=1e-6)
+
+
+def nights_of_machines(seed, n=3000):
+    """Return temperatures (n,) of two kinds of parts, and a flag: made by the second machine."""
+    random = np.random.default_rng(seed)
+    return np.where(random.random(n) < 0.4, 182.0, 205.0) + random.normal(
+        0.0, 2.0, n
+    ), random.random(n) < 0.4
+
+
+UNIT_CHANGES = [(1000.0, 0.0), (1 / 14.5, 0.0), (1.8, 32.0), (1 / 1.8, -32 / 1.8)]
+
+
+@pytest.mark.parametrize(("factor", "offset"), UNIT_CHANGES)
+def test_the_unit_of_a_part_of_the_rows(factor, offset):
+    before = ColumnCounts.empty(decile_edges(nights_of_machines(0)[0][:, None]))
+    before.add(nights_of_machines(0)[0][:, None])
+    values, part = nights_of_machines(1)
+    values = np.where(part, values * factor + offset, values)
+    left, change = unit_of_part(before.edges[0], before.counts[0], values, part)
+    assert left < 0.02
+    assert change == pytest.approx((factor, offset), rel=0.05)
+    others = np.random.default_rng(2).permutation(part)
+    assert unit_of_part(before.edges[0], before.counts[0], values, others) is None
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(1.0, 0.0), (1.0, 30.0), (1.5, 0.0), (2.5, 0.0)])
+def test_other_changes_of_a_part_are_no_units(factor, offset):
+    before = ColumnCounts.empty(decile_edges(nights_of_machines(0)[0][:, None]))
+    before.add(nights_of_machines(0)[0][:, None])
+    values, part = nights_of_machines(1)
+    values = np.where(part, values * factor + offset, values)
+    assert unit_of_part(before.edges[0], before.counts[0], values, part) is None

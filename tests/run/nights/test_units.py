@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from distsvc.cli.main import main
-from distsvc.errors import CheckFailedError, times_in_words
+from distsvc.errors import CheckFailedError
 from distsvc.models.nights.drift import ColumnCounts, decile_edges
 from distsvc.published.republish import publish_held, withdraw
 from distsvc.published.status import status, status_lines
@@ -55,12 +55,34 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(shop):
     assert shop.run(FIRST, overwrite=True, checks=OFF, model={"seed": 1}).failed == []
 
 
+@pytest.mark.parametrize(("factor", "offset", "words"), [
+    (100.0, 0.0, "about 100 times the previous run's where kind=b"),
+    (1.8, 32.0, "the previous run's, in Fahrenheit in place of Celsius, where kind=b"),
+    (1 / 1.8, -32.0 / 1.8, "the previous run's, in Celsius in place of Fahrenheit, where kind=b"),
+])  # fmt: skip
+def test_another_unit_in_the_rows_of_a_category_holds_the_night_back(
+    tmp_path, factor, offset, words
+):
+    shop, encoded = Shop(tmp_path), {"preprocess": {"encode": {"kind": "onehot"}}, "checks": OFF}
+    for seed, date in enumerate([FIRST, SECOND]):
+        X = rows(1500, 1000, 500, seed=seed)[0] + 12.0
+        kind = np.where(np.random.default_rng(seed).random(len(X)) < 0.4, "b", "a")
+        if date == SECOND:
+            X[kind == "b", 1] = factor * X[kind == "b", 1] + offset
+        shop.table(date, X, kind=kind)
+    shop.run(FIRST, **encoded)
+    with pytest.raises(CheckFailedError) as caught:
+        shop.run(SECOND, **encoded)
+    assert f"same_units: 1 column in another unit ('x1' is {words}), none" in str(caught.value)
+
+
 @pytest.mark.parametrize(("factor", "words"), [
     (98.3, "about 100 times"), (1047.0, "about 1,000 times"), (1 / 1012.0, "about 1/1,000 of"),
     (59.6, "about 60 times"), (1 / 24.2, "about 1/24 of"),
 ])  # fmt: skip
 def test_a_factor_in_words(factor, words):
-    assert times_in_words(factor) == words
+    given = {"column": "x", "index": 9.0, "missing_before": 0.0, "missing_after": 0.0}
+    assert ColumnDrift(**given, factor=factor).times == f"{words} the previous run's"
 
 
 def test_the_largest_change_of_a_column_in_words():
