@@ -11,6 +11,7 @@ from distsvc.errors import CheckFailedError
 from distsvc.models.nights.drift import ColumnCounts, decile_edges
 from distsvc.published.republish import publish_held, withdraw
 from distsvc.published.status import status, status_lines
+from distsvc.report.content.parts import ColumnDrift
 from distsvc.run.nights.comparison import _changes
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
