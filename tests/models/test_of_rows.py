@@ -113,8 +113,8 @@ def test_more_rows_drop_the_attributes(fitted, X, name):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="partial_fit can't go on from fit")
         model.partial_fit(X[:100])
-    assert not hasattr(model, "probabilities_")
-    assert not hasattr(model, "outlier_scores_")
+    for attribute in ("labels_", "probabilities_", "outlier_scores_"):
+        assert not hasattr(model, attribute)
     with pytest.raises(ValueError, match="cut needs X"):
         model.cut(2)
     assert len(set(model.cut(2, X).tolist())) <= 2

@@ -13,7 +13,6 @@ from tests.models.hyperplanes.hyperplane_rows import (
     GROWTHS,
     blobs,
     estimator,
-    gaussian,
     one_cluster_is_fine,
 )
 
@@ -71,15 +70,6 @@ def test_one_tree_has_no_agreement():
     engine.choose(grow(engine, X))
     assert np.isnan(engine.agreement)
     assert engine.fitted_facts()["agreement"] is None
-
-
-def test_the_sample_is_the_rows_with_the_lowest_keys():
-    engine = engine_for(gaussian(), max_samples=1000)
-    ranges = engine.key_ranges(100_000)
-    keys = sampling.row_keys(0, np.arange(100_000))
-    assert ranges[0][0] == 0
-    assert abs((keys < ranges[-1][1]).sum() - 1000) < 4 * np.sqrt(1000)
-    assert engine.key_ranges(500)[-1][1] == 2**64
 
 
 @one_cluster_is_fine
@@ -172,8 +162,3 @@ def test_shared_information_is_the_mean_of_all_pairs():
     assert mean_shared_information(three) == pytest.approx((1.0 + 2.0 * other) / 3.0)
     assert mean_shared_information(partitions[:1]) == 1.0
     assert mean_shared_information([partitions[0], np.zeros(200, int)]) == 0.0
-
-
-def test_alpha_of_zero_keeps_hyperplanes_at_the_mean():
-    model = estimator(alpha=0.0).fit(blobs()[0])
-    assert not model.cluster_tree_.b.any()

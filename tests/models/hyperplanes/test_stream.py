@@ -63,14 +63,6 @@ def test_predict_after_partial_fit():
     assert (silent.score_samples(X) == model.score_samples(X)).all()
 
 
-def test_a_cut_of_a_stream_needs_rows():
-    X, _ = blobs()
-    model = estimator().partial_fit(X)
-    with pytest.raises(ValueError, match="cut needs X, since rows that are read"):
-        model.cut(3)
-    assert set(model.cut(3, X)) == {0, 1, 2}
-
-
 def test_fit_and_partial_fit_delete_each_others_results():
     X, _ = blobs()
     fresh, fitted = estimator().partial_fit(X), estimator().fit(X)

@@ -6,7 +6,6 @@ from sklearn.svm import OneClassSVM
 
 from distsvc.kernels.training import coordinate_ascent, gram_matrix
 from distsvc.models.support_vector.boundary.stochastic_gradient import (
-    STRATEGIES,
     StochasticGradient,
 )
 
@@ -52,25 +51,6 @@ def test_without_a_budget_the_objective_nears_the_optimum(name, nu):
     best = optimum(X, gamma, C)[0]
     found = trained(X, gamma, C).objective(X.astype(np.float32))
     assert (1 - 1e-5) * best <= found <= 1.01 * best
-
-
-@pytest.mark.parametrize("budget", [None, 1, 20, 1000])
-@pytest.mark.parametrize("maintenance", STRATEGIES)
-def test_the_descent_does_not_depend_on_the_blocks(budget, maintenance):
-    X, kwargs = rows(300, 3), {"budget": budget, "maintenance": maintenance, "seed": 4}
-    whole, cut = (
-        StochasticGradient(3, 0.5, 20.0, **kwargs),
-        StochasticGradient(3, 0.5, 20.0, **kwargs),
-    )
-    whole.feed(X)
-    for part in np.split(X, [0, 1, 2, 100, 101, 250]):
-        cut.feed(part)
-    assert cut.vectors.tobytes() == whole.vectors.tobytes()
-    assert cut.coefficients.tobytes() == whole.coefficients.tobytes()
-    assert (cut._state == whole._state).all()
-    assert (cut._sums == whole._sums).all()
-    assert whole.n_steps == 300
-    assert whole.n_vectors <= (budget or 300)
 
 
 @pytest.mark.parametrize("skipped", [0, 40])

@@ -7,7 +7,7 @@ from sklearn.datasets import make_blobs
 from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
-from tests.models.support_vector.begun import begun, fitted
+from tests.models.support_vector.begun import begun
 from tests.quiet_fits import quietly
 
 
@@ -95,16 +95,6 @@ def test_all_models_are_trained_only_if_those_of_middle_width_disagree(distance)
         assert engine.levels.winner.kept.tolist() == found.winner.kept.tolist()
         assert engine.levels.winner.standing == found.winner.standing
     assert (asked == [0]) == (distance == 9.0)
-
-
-def test_a_cut_labels_any_rows():
-    X = blobs()
-    engine = fitted(X, effort="fast")
-    rule = engine.cut(2, None, None)
-    labels = rule.labels(engine.centred(X))
-    assert (labels[:50] == rule.labels(engine.centred(X[:50]))).all()
-    assert set(labels) == {0, 1}
-    assert engine.rule.n_clusters == 4  # a cut changes nothing
 
 
 def test_a_grid_of_rounded_values_is_one_cluster():
