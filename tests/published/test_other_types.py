@@ -82,6 +82,7 @@ def test_a_job_finds_sentinels_in_numbers_that_are_text(run, frame, tmp_path):
 
 
 def test_a_missing_text_that_pandas_stores_as_nan_is_missing(run, frame):
+    assert run.report.input.missing == {"age": len(frame[::17]), "plan": len(frame[::13])}
     (place, *_) = np.flatnonzero(frame["plan"].isna())
     row = pd.DataFrame([{**frame.iloc[place].to_dict(), "plan": np.nan}])
     assert row["plan"].dtype == np.float64

@@ -188,7 +188,7 @@ def test_rows_left_out_by_where(name, most, again, table, tmp_path, monkeypatch)
         found.append(read_labels(out))
     kept = [k for k in range(200, N) if k % 3 != 1]
     assert found[0]["row"].to_pylist() == kept
-    assert report.input.n_rows == len(kept)
+    assert (report.input.n_rows, report.input.n_rows_read) == (len(kept), N)
     assert found[0].equals(found[1])
 
 

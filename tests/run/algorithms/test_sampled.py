@@ -8,7 +8,7 @@ import pytest
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.errors import JobFileError
 from distsvc.run.algorithms import sampled
-from distsvc.run.algorithms.sampled import MAX_FITTED_ROWS, SampledEngine
+from distsvc.run.algorithms.sampled import SampledEngine
 from distsvc.run.job import run_job
 from tests.published_files import read_labels
 from tests.small_runs import small_job, write_table
@@ -69,13 +69,6 @@ def test_warnings_become_notes():
     engine = fitted(MODELS["bico"], X, n_rows=60)
     assert [note[:44] for note in engine.notes] == ["4 clusters were asked for, but only 2 found:"]
     assert engine.rule.n_clusters == 2
-
-
-def test_a_large_table_is_sampled(rows):
-    engine = SampledEngine(DePDDP())
-    assert engine.key_ranges(MAX_FITTED_ROWS)[-1][1] == 2**64
-    share = engine.key_ranges(10 * MAX_FITTED_ROWS)[-1][1] / 2**64
-    assert share == pytest.approx(0.1)
 
 
 def test_a_job_samples_a_large_table(rows, tmp_path, monkeypatch):

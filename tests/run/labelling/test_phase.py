@@ -17,12 +17,12 @@ from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score_edges
+from distsvc.run.labelling.labeller import HISTOGRAM_BINS, Labeller, score_edges
 from distsvc.run.labelling.phase import label_partition
 from distsvc.run.learning.preparation import prepared
 from distsvc.storage.publishing.formats import part_file
 from distsvc.storage.rows.blocks import Block
-from tests.small_runs import FORMS, MODELS, digests, fit, small_job, three_clusters, write_table
+from tests.small_runs import FORMS, digests, fit, small_job, three_clusters, write_table
 
 N = 700
 X = three_clusters(N)
@@ -123,24 +123,6 @@ def test_labels_of_a_partition_are_those_of_the_rule(form, table, tmp_path):
     ids = pq.read_table(table)["event"].to_numpy()[start:stop]
     np.testing.assert_array_equal(found["event"].to_numpy(), ids)
     assert set(json.loads(first.arrays["class_names"].tobytes())) == {"a", "b", "null"}
-
-
-def test_the_whole_table_is_counted(table, tmp_path):
-    given = {"columns": ["x0", "x1"], "label": "kind"}
-    run = fit(small_job(table, MODELS["boundary"], input=given), tmp_path)
-    counts = run.label().counts
-    found = pq.read_table(sorted(Path(run.run.place("labels").address).iterdir()))
-    label, outlier = found["label"].to_numpy(), found["outlier"].to_numpy()
-    assert counts.n_rows == N
-    np.testing.assert_array_equal(
-        counts.sizes[:, 1], np.bincount(label[outlier], minlength=len(counts.sizes))
-    )
-    np.testing.assert_array_equal(counts.sizes.sum(axis=1), np.bincount(label))
-    assert [*counts.parts] == [part_file(k) for k in range(3)]
-    edges = run.run.read(RULE).arrays["score_edges"]
-    scores = np.clip(found["score"].to_numpy(), edges[0], edges[-1])
-    np.testing.assert_array_equal(counts.histogram, np.histogram(scores, edges)[0])
-    assert sum(rows.sum() for rows in counts.classes.values()) == N
 
 
 @pytest.mark.parametrize(
