@@ -1,10 +1,6 @@
 """Short forms of keys, hints at --set, and what a shell completes."""
 
-import json
-
 import click
-import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from click.shell_completion import BashComplete, ShellComplete
 from click.testing import CliRunner
@@ -12,7 +8,6 @@ from click.testing import CliRunner
 from distsvc.cli.main import main
 from distsvc.cli.options import SHORT, short_overrides
 from distsvc.job.file import known_keys
-from distsvc.published.demo import make_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -78,19 +73,6 @@ def test_short_forms_together_override_a_job_file(asked, tmp_path):
     for option, (_, expected) in together.items():
         assert value_of(asked[0], SHORT[option]) == expected
     assert asked[0].input.where is None
-
-
-def test_a_table_is_clustered_by_short_forms_alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pyarrow.csv.write_csv(make_table("gaussians4"), "table.csv")
-    words = ["--clusters", "3", "--classes", "label", "--out", "here", "--algorithm", "bico"]
-    found = CliRunner().invoke(main, ["run", "table.csv", *words])
-    assert found.exit_code == 0, found.output
-    assert found.stdout.startswith("3 clusters in 1,200 rows")
-    report = json.loads(next((tmp_path / "here/report").rglob("report.json")).read_text())
-    assert report["indices"]["adjusted_rand_index"]["value"] > 0.5
-    labels = pq.read_table(next((tmp_path / "here/labels").rglob("*.parquet")))
-    assert set(labels["label"].to_pylist()) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(

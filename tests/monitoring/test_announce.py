@@ -136,15 +136,6 @@ def test_a_run_that_a_check_holds_back(published):
     assert values[SUCCESS] == before[SUCCESS] < values["last_run_timestamp_seconds"]
 
 
-def test_bad_data(tmp_path):
-    job = write_job(tmp_path)
-    pq.write_table(pa.table({"x": [1.0, float("nan")]}), tmp_path / "in.parquet")
-    assert run(job, "--metrics-file", tmp_path / "m.prom").exit_code == 65
-    values = parsed(tmp_path / "m.prom")
-    assert set(values) == ALWAYS | OF_JOB
-    assert values["exit_code"] == 65
-
-
 class NotReadyError(DistsvcError):
     exit_code = 99
 

@@ -90,13 +90,6 @@ def test_a_job_file_with_overrides(table, tmp_path, monkeypatch):
     assert again.manifest == run.manifest  # nothing was computed
 
 
-def test_a_table_is_clustered_by_the_default_job(table, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run = distsvc.run(table, overrides=HERE | {"model.algorithm": "imdh"})
-    assert run.path == "out/t"
-    assert run.manifest["job"]["job"]["name"] == "t"
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

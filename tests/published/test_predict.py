@@ -65,13 +65,6 @@ def test_other_columns_and_another_order_change_nothing(
     assert read_labels(tmp_path / "out").equals(read_labels(tmp_path / "whole"))
 
 
-def test_columns_are_found_by_name(blob_run, tmp_path):
-    data = blobs().select(["split", "y", "class", "x"])
-    pq.write_table(data, tmp_path / "in.parquet")
-    predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
-    assert read_labels(tmp_path / "out").equals(read_labels(blob_run[0]))
-
-
 def test_predict_again_does_nothing(blob_run, blob_table, tmp_path):
     first = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
     before = (tmp_path / "out/manifest.json").stat().st_mtime_ns

@@ -14,7 +14,6 @@ from distsvc.errors import (
     ParameterError,
     TemporaryError,
 )
-from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
 from distsvc.run.starting import open_run
 from distsvc.run.work.progress import Progress
@@ -103,17 +102,6 @@ def test_a_published_run_is_not_opened(table):
     assert (out / "manifest.json").exists()
 
 
-def test_an_output_with_another_run_is_refused_or_overwritten(table):
-    job = job_for(table, MODELS["sampled"])
-    out = publish(job, "0" * 64, "1" * 64)
-    message = rf"^output\.path {out} was already published by a different configuration"
-    with pytest.raises(JobFileError, match=message), open_job(job):
-        pass
-    with open_job(job, overwrite=True) as found:
-        assert found.algorithm is not None
-    assert (out / "manifest.json").exists()
-
-
 def test_a_parameter_that_only_the_estimator_refuses(table):
     """The default depth is in its signature, so the job file alone does not show the error."""
     job = job_for(table, {"algorithm": "imdh", "n_clusters": 200})
@@ -137,18 +125,6 @@ def test_other_errors_stay_what_they_are(table, error):
     with pytest.raises(type(error)) as caught, open_job(job_for(table, MODELS["sampled"])):
         raise error
     assert caught.value is error
-
-
-def test_a_defect_of_a_models_step_is_not_blamed_on_the_job(table, monkeypatch):
-    def train(self, blocks, checkpoint):
-        return np.zeros(2) + np.zeros(3)
-
-    monkeypatch.setattr(BoundaryEngine, "train", train)
-    with pytest.raises(ValueError, match="operands could not be broadcast") as caught:
-        run_job(job_for(table, MODELS["boundary"]))
-    assert type(caught.value) is ValueError
-    assert not isinstance(caught.value, JobFileError)
-    assert Output(table.parent / "out").kept_works(), "a version without the defect may go on"
 
 
 def test_zarr_refuses_ids_of_text(table):

@@ -51,10 +51,6 @@ def labels_of(content):
     return [file for file in content["files"] if file["file"].startswith("labels/")]
 
 
-def test_labels_have_the_rows_of_the_manifest(out):
-    assert len(distsvc.load(out).labels()) == 900
-
-
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_part_that_is_not_listed(parquet, published, which):
     changed(parquet, lambda content: content["files"].remove(labels_of(content)[which]))
