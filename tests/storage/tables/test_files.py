@@ -37,13 +37,6 @@ def test_a_glob_chooses_files_and_folders(tmp_path):
     np.testing.assert_array_equal(everything(table)[1], [[3]])
 
 
-def test_files_without_a_suffix_are_parquet(tmp_path):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    pq.write_table(sample(3), folder / "000000_0")
-    assert opened(folder, tmp_path).n_rows == 3
-
-
 @pytest.mark.parametrize(
     "name", ["nothing.parquet", "nothing", "nothing.csv", "nothing.zarr", "no*.parquet", "empty"]
 )

@@ -119,16 +119,6 @@ def test_paths_of_two_file_systems(days):
         open_table(config, days / "staging")
 
 
-def test_paths_of_a_file_system_elsewhere(tmp_path):
-    for name in ("several/a/0.parquet", "several/b/0.parquet"):
-        with fsspec.open(f"memory://{name}", "wb") as stream:
-            pq.write_table(sample(5, seed=len(name)), stream)
-    config = InputConfig(path=["memory://several/b", "memory://several/a"], id="row_id")
-    table = open_table(config, tmp_path)
-    assert everything(table)[2] == [f"id-19-{k}" for k in range(5)] * 2
-    check_unchanged(table)
-
-
 def test_a_path_that_is_missing_is_named(days):
     with pytest.raises(InputNotFoundError, match=r"day=7 does not exist"):
         opened(days, "day=0", "day=7", "day=8")
