@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 
 from distsvc.kernels.hyperplanes import add_rows, bandwidth_decays, learn, path_shares, route
 from tests import reference
+from tests.normal_rows import normal
 
 NEVER = 2**62
 DECAYS = np.empty(30)
@@ -73,10 +74,6 @@ def one_node(d=2, v=(1.0, 0.0), mean=0.0, b=0.0, variance=0.0, visits=0):
     return tree
 
 
-def rows(n, d=2, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
-
-
 def two_clusters(n, d, seed, apart=6.0, along=None):
     """Rows of two round clusters on a line through the origin, and which one each is of."""
     rng = np.random.default_rng(seed)
@@ -107,7 +104,7 @@ def test_twin_learn_row_by_row(form, d, settings):
 @pytest.mark.parametrize("d", [2, 784])
 @reference.forms(learn)
 def test_twin_a_direction_without_variance_becomes_the_row_s(form, d):
-    X = rows(20, d)
+    X = normal(20, d)
     X[:, 0] = 0.0
     tree = Tree(3, d)
     tree.feed(X[:1], form)
@@ -130,7 +127,7 @@ def test_decays_that_are_looked_up_are_those_that_are_computed():
     dumps = set()
     for known in (DECAYS[:1], DECAYS, np.empty(0)):
         tree = Tree(15, 3)
-        learn(rows(200, 3), *tree.arrays, 0.5, 10.0, 1.0, NEVER, 5.0, known)
+        learn(normal(200, 3), *tree.arrays, 0.5, 10.0, 1.0, NEVER, 5.0, known)
         dumps.add(tree.dump())
     assert len(dumps) == 1
 
@@ -180,7 +177,7 @@ def test_what_rounding_adds_to_a_normal_is_taken_away(most_visits):
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("d", [1, 3, 784])
 def test_the_cut_into_blocks_does_not_matter(d, settings):
-    X = rows(1500, d)
+    X = normal(1500, d)
     whole, cut, again = Tree(15, d), Tree(15, d), Tree(15, d)
     whole.feed(X, **settings)
     for part in np.split(X, [0, 1, 2, 77, 1030, 1499]):
@@ -219,7 +216,7 @@ def test_rows_all_equal(value, settings):
 def test_rows_of_any_size_leave_unit_vectors(scale):
     for d in (1, 3):
         tree = Tree(7, d)
-        tree.feed(rows(500, d) * np.float32(scale))
+        tree.feed(normal(500, d) * np.float32(scale))
         assert all(np.isfinite(array).all() for array in tree.arrays)
         np.testing.assert_allclose(tree.norms, 1.0, atol=1e-5)
 
@@ -237,8 +234,8 @@ def complete_children(nodes):
 @pytest.mark.parametrize("d", [1, 2, 784])
 @reference.forms(route)
 def test_twin_route(form, d):
-    X, tree = rows(40, d), Tree(15, d)
-    tree.feed(rows(300, d, seed=1))
+    X, tree = normal(40, d), Tree(15, d)
+    tree.feed(normal(300, d, seed=1))
     rng = np.random.default_rng(2)
     arguments = tree.V, rng.normal(size=15) * 0.3, rng.uniform(0.5, 2.0, 15), complete_children(15)
     ends, margins = form(X, *arguments)
@@ -283,7 +280,7 @@ def test_twin_route_by_hand(form, x, end, margin):
 @pytest.mark.parametrize("d", [1, 2, 784])
 @reference.forms(add_rows)
 def test_twin_add_rows(form, d):
-    X, ends = rows(60, d), np.random.default_rng(1).integers(0, 5, 60).astype(np.int32)
+    X, ends = normal(60, d), np.random.default_rng(1).integers(0, 5, 60).astype(np.int32)
     rng = np.random.default_rng(2)
     held = rng.integers(0, 9, 6).astype(float), rng.normal(size=(6, d)), rng.uniform(size=6)
     found, slow, numpy = ([array.copy() for array in held] for _ in range(3))

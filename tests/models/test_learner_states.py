@@ -16,10 +16,7 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import (
     DescentProgress,
     StochasticGradient,
 )
-
-
-def rows(n=200, d=3):
-    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+from tests.normal_rows import normal
 
 
 def fed(place, blocks, piece, most):
@@ -65,7 +62,7 @@ def descent(d=3, **changes):
 )
 @pytest.mark.parametrize("n", [0, 1, 70])
 def test_a_restored_descent_continues(parameters, n):
-    X, whole, first = rows(), descent(**parameters), descent(**parameters)
+    X, whole, first = normal(200, 3), descent(**parameters), descent(**parameters)
     whole.feed(X[:n])
     whole.forget_average()
     whole.feed(X[n:])
@@ -87,14 +84,14 @@ def test_a_descent_with_slow_steps_has_smaller_pieces(monkeypatch):
     plain, with_norm = descent(), descent(theta=1e-9)
     assert plain.piece_rows == 150
     for of in (plain, with_norm):
-        of.feed(rows())
+        of.feed(normal(200, 3))
         assert of.n_vectors == 15
     assert (plain.piece_rows, with_norm.piece_rows) == (10, 1)
 
 
 def of_descent():
     begun = descent()
-    begun.feed(rows())
+    begun.feed(normal(200, 3))
     course = DescentProgress(begun, Position(), [0.5])
     return course.state, lambda: DescentProgress(descent(), Position(), []).restored
 
@@ -102,7 +99,7 @@ def of_descent():
 def of_tree():
     engine = TreeEngine(IncrementalMDH(depth=3).get_params(), 0)
     tree = engine.seedling(3)
-    engine.learn(tree, rows())
+    engine.learn(tree, normal(200, 3))
     return Stream(Position(), 200, tree).state, lambda: engine._restored
 
 

@@ -16,10 +16,7 @@ from distsvc.models.graph.coordinates import (
     neighbour_graph,
     slowest_modes,
 )
-
-
-def rows(n=200, d=4, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+from tests.normal_rows import normal
 
 
 def dense_graph(X):
@@ -51,12 +48,12 @@ def dense_coordinates(X):
 
 
 def test_edge_weights_equal_those_from_all_distances():
-    X = rows()
+    X = normal(200, 4)
     assert neighbour_graph(X).toarray() == pytest.approx(dense_graph(X), abs=1e-5)
 
 
 def test_coordinates_equal_those_from_all_eigenvectors():
-    X = rows()
+    X = normal(200, 4)
     found = diffusion_coordinates(X)
     assert found.dtype == np.float32
     assert found == pytest.approx(dense_coordinates(X), abs=5e-3)
@@ -69,7 +66,7 @@ def test_the_first_coordinate_separates_two_moons():
 
 
 def test_pieces_of_a_graph_lie_apart():
-    X = np.concatenate([rows() + 100.0 * k for k in range(3)])
+    X = np.concatenate([normal(200, 4) + 100.0 * k for k in range(3)])
     assert connected_components(neighbour_graph(X))[0] == 3
     found = diffusion_coordinates(X).reshape(3, 200, -1)
     spread = np.linalg.norm(found - found.mean(axis=1, keepdims=True), axis=2).max()
@@ -79,7 +76,7 @@ def test_pieces_of_a_graph_lie_apart():
 
 
 def test_coordinates_of_a_far_row_are_finite_and_near_its_neighbours():
-    X = np.concatenate([rows(), [[1e6] * 4]]).astype(np.float32)
+    X = np.concatenate([normal(200, 4), [[1e6] * 4]]).astype(np.float32)
     found = diffusion_coordinates(X)
     assert np.isfinite(found).all()
     assert np.abs(found[-1]).max() <= np.abs(found[:-1]).max()
@@ -94,14 +91,17 @@ def test_a_lattice_has_no_coordinates():
 
 
 def test_a_graph_in_too_many_pieces_has_no_coordinates():
-    X = np.concatenate([rows(60) + 100.0 * k for k in range(MOST_COORDINATES + 1)])
+    X = np.concatenate([normal(60, 4) + 100.0 * k for k in range(MOST_COORDINATES + 1)])
     assert isinstance(diffusion_coordinates(X[:-60]), np.ndarray)
     assert diffusion_coordinates(X) is NoGraphReason.PIECES
 
 
 def test_few_points_have_no_coordinates():
-    assert diffusion_coordinates(rows(FEWEST_POINTS - 1)) is NoGraphReason.FEW
-    assert diffusion_coordinates(rows(FEWEST_POINTS)).shape == (FEWEST_POINTS, MOST_COORDINATES)
+    assert diffusion_coordinates(normal(FEWEST_POINTS - 1, 4)) is NoGraphReason.FEW
+    assert diffusion_coordinates(normal(FEWEST_POINTS, 4)).shape == (
+        FEWEST_POINTS,
+        MOST_COORDINATES,
+    )
 
 
 def walk(weights):

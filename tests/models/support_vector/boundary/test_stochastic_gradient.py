@@ -8,6 +8,7 @@ from distsvc.kernels.training import coordinate_ascent, gram_matrix
 from distsvc.models.support_vector.boundary.stochastic_gradient import (
     StochasticGradient,
 )
+from tests.normal_rows import normal
 
 LOADERS = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
 
@@ -38,10 +39,6 @@ def trained(X, gamma, C, epochs=50, **kwargs):
     return descent
 
 
-def rows(n, d=2, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
-
-
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.parametrize("nu", [0.1, 0.5])
 def test_without_a_budget_the_objective_nears_the_optimum(name, nu):
@@ -55,7 +52,7 @@ def test_without_a_budget_the_objective_nears_the_optimum(name, nu):
 
 @pytest.mark.parametrize("skipped", [0, 40])
 def test_the_average_is_the_mean_of_all_iterates(skipped):
-    X = np.tile(rows(40), (3, 1))
+    X = np.tile(normal(40, 2), (3, 1))
     last, mean = StochasticGradient(2, 0.7, 6.0), StochasticGradient(2, 0.7, 6.0, average=True)
     total = np.zeros(40)
     for t, x in enumerate(X, 1):
