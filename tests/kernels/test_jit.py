@@ -152,7 +152,7 @@ print(counts.tolist())
 
 
 def test_kernels_as_plain_python_equal_their_twins():
-    known = {Path(__file__).name, "test_hyperplane.py"}  # all of the latter's are run as both
+    known = {Path(__file__).name, "test_hyperplanes.py"}  # all of the latter's are run as both
     others = [str(file) for file in sorted(HERE.glob("test_*.py")) if file.name not in known]
     once = "test_twin and not compiled"  # both forms of a kernel are the same one here
     arguments = "-m", "pytest", "-q", "-x", "-k", once, "-p", "no:cacheprovider", *others
