@@ -271,6 +271,7 @@ def test_scores_have_the_names_given_by_the_rule():
     assert "Cluster Rows Share Outside" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_table_compares_forecast_and_measured_memory():
     report = make_report()
     assert "Forecast" not in page_text(report)
