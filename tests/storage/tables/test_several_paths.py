@@ -65,7 +65,7 @@ def test_keys_are_those_of_folders_below_a_path(tmp_path):
     assert opened(tmp_path, "year=2026/day=1", **both).left_out == {}
     listed = opened(tmp_path, "year=2026/day=0", "year=2026/day=1", **both)
     assert everything(listed)[1].T.tolist() == [[0, 0, 1, 1] * 2, [1, 2] * 4]
-    with pytest.raises(DataError, match=r"in folders for \[\], .* in folders for \['hour'\]"):
+    with pytest.raises(DataError, match=r"has the keys \[\] in .* expected \['hour'\]"):
         opened(tmp_path, "year=2026/day=0", "year=2026/day=1/hour=0")
 
 
