@@ -524,4 +524,5 @@ def print_text(text: str, err: bool = False) -> None:
     try:
         click.echo(text, err=err)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from error
+        stream = "standard error" if err else "standard output"
+        raise OSError(error.errno, error.strerror, stream) from error

@@ -196,8 +196,9 @@ def _of_one_name(name: str, column: object) -> str:
     return f"{name} has two columns of the name {column!r}: rename one"
 
 
-def _fault(values: Sequence[Any], first: int = 0) -> str:
+def _fault(column: Iterable[Any], first: int = 0) -> str:
     """Return the first row whose value Arrow can't convert, and the reason; "" if there is none."""
+    values = list(column)
     readable, unreadable = 0, len(values) + 1  # lengths: no error, and an error
     kind = pa.null()
     while unreadable - readable > 1:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -93,12 +94,16 @@ class Helpers:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """Start the processes if they do not run; errors are ignored."""
+        """Start the processes if they do not run; errors are ignored.
+
+        A program that contains Python, such as a frozen application, starts none.
+        """
+        is_python = Path(sys.executable or "").name.startswith(("python", "pypy"))
         command = [sys.executable, "-P", "-m", __name__]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         pipe, none = subprocess.PIPE, subprocess.DEVNULL
         with suppress(OSError):
-            while sys.executable and len(self._processes) < self._n:
+            while is_python and len(self._processes) < self._n:
                 self._processes.append(
                     subprocess.Popen(command, stdin=pipe, stdout=none, stderr=none, env=environment)
                 )

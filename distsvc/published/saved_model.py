@@ -406,10 +406,10 @@ def without_values(
     """Return those of `some` features that have no value in a piece of raw rows."""
     if isinstance(piece, pa.RecordBatch):
         return [one for one in some if not has_values(piece.column(one.column))]
-    found, first = [], 0
-    for feature in features:
+    found, first, names = [], 0, {feature.column for feature in some}
+    for feature in features if some else ():
         last = first + (feature.width if isinstance(feature, Vector) else 1)
-        if feature in some and np.isnan(piece[:, first:last]).all():
+        if feature.column in names and np.isnan(piece[:, first:last]).all():
             found.append(feature)
         first = last
     return found

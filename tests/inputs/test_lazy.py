@@ -268,6 +268,9 @@ def test_the_row_of_an_unreadable_value_is_that_of_the_table():
     values = [1.0] * 200_000 + ["n.d."] + [2.0] * 50_000
     with pytest.raises(UnusableRowsError, match=r"column 'a', row 200000: .* found 'n.d.'"):
         AutoClustering().fit(pd.DataFrame({"a": values}))
+    series = pd.Series([1.0, 2.0, "n.d."], index=[5, 6, 2])
+    with pytest.raises(UnusableRowsError, match=r"column 'a', row 2: .* found 'n.d.'"):
+        AutoClustering().fit({"a": series})
 
 
 def test_an_array_stored_without_chunks_is_read_by_slices():

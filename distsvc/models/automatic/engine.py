@@ -214,7 +214,7 @@ class AutomaticEngine(Engine):
         notes, found = [*self.answer.notes], self.rule.n_clusters
         if self.n_clusters is not None and found < self.n_clusters:
             notes.append(f"no model separates {self.n_clusters} clusters: {found} were found")
-        self.notes += [note for note in notes if note not in self.notes]
+        self.notes[:] = dict.fromkeys([*self.notes, *notes])
 
     def cut(self, n_clusters: int) -> Rule:
         """Return the rule that a fit with this `n_clusters` would have; cached."""

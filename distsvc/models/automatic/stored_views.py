@@ -71,7 +71,7 @@ class StoredViews(Views):
 
     def __init__(self, columns: LevelTreeEngine, graph: GraphEngine):
         super().__init__(columns.pilot, graph, columns.parameters.nu)
-        self.seed = columns.seed
+        self.seed, self.few_points = columns.seed, columns.ensemble.ties
         self.view, self.tree = (GRAPH, graph.tree) if self.has_graph else (LEVEL_TREE, columns)
         if graph.without in (NoGraphReason.FEW, NoGraphReason.LATTICE):
             columns.settle(replace(columns.levels, least_standing=LATTICE_STANDING))
@@ -127,9 +127,9 @@ class StoredViews(Views):
             return f"The neighbour graph showed no clusters beyond chance (score {standing:.2f})."
         if self.has_graph:
             return f"The neighbour graph decided (score {standing:.2f})."
-        if is_clear(levels):
-            return f"The columns decided (score {standing:.2f}); no neighbour graph was needed."
-        return "The table has few columns or few distinct rows, so its columns decided."
+        if self.pilot.shape[1] <= FLAT or self.few_points:
+            return "The table has few columns or few distinct rows, so its columns decided."
+        return f"The columns decided (score {standing:.2f}); no neighbour graph was needed."
 
     def _divisions(self, n_clusters: int) -> dict[str, PartitionProposal]:
         """Return the partitions of the level trees and of k-means into `n_clusters`, by view."""

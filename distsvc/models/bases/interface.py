@@ -111,8 +111,8 @@ class StreamEstimator:
     def partial_fit(self, X: TableLike, y: object = None) -> Self:
         """Learn from the next rows of a stream, which should come in random order.
 
-        The notes of the class describe what the first block decides. `MixtureClustering`, `BICO`
-        and `SPDC` go on from a fit. The other classes begin anew, with a warning.
+        The notes of the class describe what the first block decides. A class that can't go on from
+        `fit` begins anew, with a warning.
 
         Parameters
         ----------

@@ -32,25 +32,28 @@ Deciles of a busy day also rise by about one factor, but less evenly than after 
 """
 
 MIN_PART_UNIT_DRIFT = 0.1
-"""Minimum population stability index of a column in which a part of the rows has another unit."""
+"""Minimum population stability index of a column in which a part of the rows has another unit.
+
+By convention, a column below it is stable.
+"""
 
 MIN_PART_FACTOR = 5.0
 """Minimum factor between a part's values in two tables that counts as a change of unit.
 
-It is larger than `MIN_UNIT_FACTOR`, because samples with other shares of clusters have factors of
-up to 4.5 in parts.
+It is larger than `MIN_UNIT_FACTOR`, because samples with other shares of clusters often have
+smaller factors in parts.
 """
 
 EXACT_DRIFT_LEFT = 0.02
 """Maximum ratio of the index without a part's change of unit to that with it."""
 
 MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
-"""Maximum ratio for a factor, if the index that is left may be chance: at most so many times the
-mean index between two samples of one table.
+"""The index that is left after a factor may also be chance. Then it is at most these multiples: of
+the index with the change of unit, and of the mean index between two samples of one table.
 """
 
 MIN_PART_ROWS = 100
-"""Minimum number of rows of a part whose unit is examined."""
+"""Minimum number of rows of a part whose unit is examined; deciles of fewer rows vary too much."""
 
 DRIFT_BINS = 10
 """Number of bins of values; a further bin counts missing values."""
@@ -216,7 +219,8 @@ def unit_of_part(
             candidates.append((change, max(EXACT_DRIFT_LEFT * drift, most)))
     found = []
     for change, most in candidates:
-        mended = np.where(part, (values - change.offset) / change.factor, values)
+        with np.errstate(over="ignore"):
+            mended = np.where(part, (values - change.offset) / change.factor, values)
         left = _drift_of(edges, before, mended)
         if left <= most:
             found.append((left, change))

@@ -30,8 +30,11 @@ USUAL_SENTINELS = (
 MIN_FREQUENCY_RATIO = 10.0
 """Minimum ratio of the rows of a frequent value to those of any other."""
 
-MIN_SPIKE_VALUES, MIN_SPIKE_SHARE, MAX_ODD_SHARE = 50, 0.05, 0.5
-"""Minimum number of values of a column with a spike, its minimum share, and maximum if odd."""
+MIN_SPIKE_VALUES, MIN_SPIKE_SHARE = 50, 0.05
+"""Minimum number of different values of a column with a spike, and minimum share of the spike."""
+
+MAX_ODD_SHARE = 0.5
+"""Maximum share of an odd spike; a more frequent value is the usual one."""
 
 MIN_SPIKE_GAP = 0.1
 """Minimum distance of an odd spike at an end of the values, in ranges of nearly all others."""
@@ -42,7 +45,7 @@ class Spike:
     """A value of a column that has far more rows than any other value."""
 
     value: float
-    share: float  # share of the rows
+    share: float  # share of the known values
     times: float  # its rows, as a multiple of those of any other value
     end: Literal["lowest", "highest", ""]  # its place among the values; empty if inside
     gap: float  # distance from the nearest other value, in ranges of nearly all others

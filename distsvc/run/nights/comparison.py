@@ -96,9 +96,16 @@ def compare_and_check(
         new = _unknown_columns(run, job)
     agreement = facts.get("agreement")
     found = Comparison(
-        labelled, lineage, drift, agreement, dropped, before, reference, new,
+        labelled,
+        lineage,
+        drift,
+        agreement,
+        dropped,
+        rows_before=before,
+        reference=reference,
+        new_columns=new,
         has_ids=plan.table.id is not None,
-    )  # fmt: skip
+    )
     checks = run_checks(job.checks, found, guarded=bool(job.continuity.previous))
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]

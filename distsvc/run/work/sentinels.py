@@ -80,7 +80,7 @@ def spike_notes(X: np.ndarray, features: Sequence[Feature]) -> list[str]:
             if spike is not None and spike.is_odd and (k, spike.value) not in sentinels:
                 named.append(
                     f"{number_words(spike.value)} in {feature.column} ({spike.share:.1%} of the "
-                    f"rows, {spike.times:.0f} times as many as any other value)"
+                    f"known values, {spike.times:.0f} times as many as any other value)"
                 )
     if not named:
         return []

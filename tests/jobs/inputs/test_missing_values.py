@@ -110,4 +110,5 @@ def test_a_sensor_that_is_stuck_is_named(tmp_path):
     report, _ = done(write_table(tmp_path / "t.parquet", stuck), tmp_path / "out")
     share = f"{np.mean(stuck[:, 1] == 9.9):.1%}"
     [note] = [text for text in report.warnings if "unusually frequent" in text]
-    assert note.startswith(f"numbers that are unusually frequent: 9.9 in x1 ({share} of the rows, ")
+    words = "numbers that are unusually frequent: 9.9 in x1"
+    assert note.startswith(f"{words} ({share} of the known values, ")

@@ -321,7 +321,7 @@ def test_the_doubt_is_one_clause():
 def test_the_share_of_the_rows_at_a_limit():
     lead = np.maximum(np.random.default_rng(0).lognormal(-2.0, 1.0, 2000).round(3), 0.05)
     share = np.mean(lead == 0.05)
-    assert share_at_limit(lead) == f"{share:.0%} of the rows have the lowest value, 0.05"
-    assert share_at_limit(np.append(-lead, np.nan)).endswith("the highest value, -0.05")
+    assert share_at_limit(lead) == f"{share:.0%} of the known values are the lowest one, 0.05"
+    assert share_at_limit(np.append(-lead, np.nan)).endswith("are the highest one, -0.05")
     assert share_at_limit(np.where(lead > 0.1, lead, np.nan)) == ""
     assert share_at_limit(np.where(lead == 0.05, 0.2, lead + 0.05)) == "", "a value inside"
