@@ -114,6 +114,13 @@ def gradient(data, indices, indptr, u, p, scale, rows, G):
 
 
 @kernel
+def products(X, weights, out):
+    """Write w.x_i of every row of X (n, d) float64 and `weights` w (d,) into out (n,)."""
+    for i in range(X.shape[0]):
+        out[i] = dot(X[i], weights)
+
+
+@kernel
 def closeness(X, centre, out):
     """Write -|x_i - centre|^2 of every row of X (n, d) float64 into out (n,)."""
     for i in range(X.shape[0]):

@@ -52,6 +52,13 @@ def test_gradients(form, kind):
     assert np.isnan(np.delete(G, rows)).all()
 
 
+@reference.forms(linear.products)
+def test_products_of_rows(form):
+    case, out = Case(), np.empty(24)
+    form(case.X, case.u, out)
+    np.testing.assert_allclose(out, case.X @ case.u, rtol=1e-13)
+
+
 @reference.forms(linear.closeness)
 def test_distances_from_a_centre(form):
     case, out = Case(), np.empty(24)

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from distsvc.kernels.linear import closeness
-from distsvc.models.linear.coordinate_descent import Rows
+from distsvc.kernels.linear import closeness, products
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import ArrayField, Fact, real
 from distsvc.models.rules.rule import Rule, ScoreWords, Typical
@@ -103,8 +102,6 @@ class BallRule(LinearRule):
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:
     """Return w.z (n,) for rows Z (n, d) and `weights` w, or -|z - w|^2 if `ball`; all float64."""
-    if not ball:
-        return Rows(Z).gradients(weights, np.zeros(len(Z)), 1.0)
     found = np.empty(len(Z))
-    closeness(np.ascontiguousarray(Z), weights, found)
+    (closeness if ball else products)(np.ascontiguousarray(Z), weights, found)
     return found
