@@ -403,7 +403,7 @@ def feature_matrix(
 def without_values(
     some: Sequence[Feature], piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature]
 ) -> list[Feature]:
-    """Return those of `some` features that have no value in a piece of raw rows."""
+    """Return the features among `some` that have no value in a piece of raw rows."""
     if isinstance(piece, pa.RecordBatch):
         return [one for one in some if not has_values(piece.column(one.column))]
     found, first, names = [], 0, {feature.column for feature in some}

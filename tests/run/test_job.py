@@ -1,4 +1,4 @@
-"""What a driver imports."""
+"""A driver imports nothing slow."""
 
 import subprocess
 import sys

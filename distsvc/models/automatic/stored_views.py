@@ -64,7 +64,7 @@ WITHOUT_GRAPH = {
 class StoredViews(Views):
     """The level trees that decide, and k-means.
 
-    Level trees of the `columns` have learned, and those of the graph if `is_clear` is False.
+    Level trees of the `columns` have learned. If they are not clear, the graph has learned, too.
     """
 
     merits: Mapping[str, float]  # `merit_of` each partition into `n_clusters`
@@ -168,7 +168,7 @@ class StoredViews(Views):
         return self.graph_rule(levels) if self.has_graph else self.tree.rule_of(levels)
 
     def _labels(self, levels: LevelSets) -> np.ndarray:
-        """Return the labels of pilot rows in a cut; with a graph, those of its rows."""
+        """Return the labels of pilot rows in a cut. With a graph, only its rows have labels."""
         return self.graph_labels(levels) if self.has_graph else levels.labels(levels.pilot)
 
 

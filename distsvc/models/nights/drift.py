@@ -193,10 +193,10 @@ def unit_of_part(
     """Return the change of unit of a part of a column, and the drift that is left without it.
 
     `edges` (DRIFT_BINS - 1,) and counts `before` (DRIFT_BINS + 1,) describe the column in an
-    earlier table. `values` (m,) are those of a later one, and `part` (m,) bool are the rows that
-    may have another unit. Return None if no change of unit explains the drift.
+    earlier table. `values` (m,) are those of a later one. `part` (m,) bool marks the rows that may
+    have another unit. Return None if no change of unit explains the drift.
     """
-    drift = _drift_of(edges, before, values)
+    drift = column_drift(edges, before, values)
     inside = np.sort(values[part & ~np.isnan(values)])
     if drift < MIN_PART_UNIT_DRIFT or len(inside) < MIN_PART_ROWS:
         return None
@@ -221,7 +221,7 @@ def unit_of_part(
     for change, most in candidates:
         with np.errstate(over="ignore"):
             mended = np.where(part, (values - change.offset) / change.factor, values)
-        left = _drift_of(edges, before, mended)
+        left = column_drift(edges, before, mended)
         if left <= most:
             found.append((left, change))
     return min(found, default=None)
@@ -233,5 +233,6 @@ def _counts_of(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
     return counted.counts[0]
 
 
-def _drift_of(edges: np.ndarray, before: np.ndarray, values: np.ndarray) -> float:
+def column_drift(edges: np.ndarray, before: np.ndarray, values: np.ndarray) -> float:
+    """Return the stability index of a column's values (m,) and its earlier counts `before`."""
     return float(stability_index(before[None], _counts_of(edges, values)[None])[0])

@@ -28,7 +28,7 @@ USUAL_SENTINELS = (
 """-1, +-99 to +-999999, the lowest integers, large powers of ten, and netCDF's fill value."""
 
 MIN_FREQUENCY_RATIO = 10.0
-"""Minimum ratio of the rows of a frequent value to those of any other."""
+"""A frequent value has at least so many times the rows of any other value."""
 
 MIN_SPIKE_VALUES, MIN_SPIKE_SHARE = 50, 0.05
 """Minimum number of different values of a column with a spike, and minimum share of the spike."""
@@ -46,7 +46,7 @@ class Spike:
 
     value: float
     share: float  # share of the known values
-    times: float  # its rows, as a multiple of those of any other value
+    times: float  # number of its rows, relative to the next most frequent value
     end: Literal["lowest", "highest", ""]  # its place among the values; empty if inside
     gap: float  # distance from the nearest other value, in ranges of nearly all others
 

@@ -16,8 +16,10 @@ from distsvc.job.config import Job
 from distsvc.job.parameters import Given
 from distsvc.models.nights.drift import (
     MIN_PART_ROWS,
+    MIN_PART_UNIT_DRIFT,
     ColumnCounts,
     UnitChange,
+    column_drift,
     stability_index,
     unit_factors,
     unit_of_part,
@@ -274,9 +276,11 @@ def _with_units_of_parts(
     found = []
     for column in columns:
         j, changes = place[column.column], list[tuple[float, UnitChange, str]]()
-        if column.factor is None and column.column not in categories:
+        of_column = old.edges[j], old.counts[j], pilot[:, j]
+        examined = column.factor is None and column.column not in categories
+        if examined and column_drift(*of_column) >= MIN_PART_UNIT_DRIFT:
             for name, rows in parts:
-                if change := unit_of_part(old.edges[j], old.counts[j], pilot[:, j], rows):
+                if change := unit_of_part(*of_column, rows):
                     changes.append((*change, name))
         if changes:
             _, (factor, offset), name = min(changes)
