@@ -72,7 +72,7 @@ class BoundaryRule(Rule):
 
     @cached_property
     def _nearest(self) -> Nearest:
-        return Nearest(self.points)
+        return Nearest(self.points, self.cluster)
 
 
 def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
