@@ -108,10 +108,13 @@ class Nearest:
 
     Points are divided into cells of at most `CELL_POINTS` by repeated halving (`halves`). With the
     points' `clusters` (m,), a search ends as soon as the cluster of the nearest point is known.
+    Clusters are ignored if most of them would not fill a cell: many cells cost more than they save.
     """
 
     def __init__(self, points: np.ndarray, clusters: np.ndarray | None = None):
         groups = [np.arange(len(points))]
+        if clusters is not None and len(points) < CELL_POINTS * len(np.unique(clusters)):
+            clusters = None
         if clusters is not None:
             groups = [np.flatnonzero(clusters == cluster) for cluster in np.unique(clusters)]
         cells = [cell for group in groups for cell in _halved(points, group.astype(np.int32))]
