@@ -1,18 +1,18 @@
-"""The decision among the proposals of all views.
+"""The default algorithm's choice among the partitions that a graph and mixtures propose.
 
-A proposal is a partition of the pilot's first rows; a single cluster is a proposal, too. Mixtures
-of halves of the rows must find a mixture's proposals again. The quality of a proposal is the BIC of
-the rows if each cluster is one population (`distsvc.models.mixture.population`).
-
-Other samples of the table may prefer other proposals. They are simulated by random signs of the
-rows' log-likelihoods (Liu 1988). The answer has the highest expected adjusted Rand index with the
-proposal that such a replicate prefers (Fritsch and Ickstadt 2009). A replicate can prefer a mixture
-with overlapping clusters only if, in this replicate, the best mixture of normals is better than one
-population.
-
-The previous run's answer, fitted again, is kept unless another proposal is clearly better on rows
-to which neither was fitted. The test compares models that are not nested (Vuong 1989), with the
-BIC's correction for the numbers of parameters.
+1. Proposals are partitions of the pilot rows, a random sample of the table. Mixtures and the graph
+   make them; one cluster is a proposal, too. If the number of clusters is not given, mixtures that
+   are fitted to half of the rows must find a mixture's partition again.
+2. The quality of a proposal is the BIC of the rows if each of its clusters is one population, whose
+   columns may depend on each other (`distsvc.models.mixture.population`).
+3. Another sample of the table might prefer another proposal. Replicates simulate such samples: they
+   give the rows' log-likelihoods random signs (Liu 1988). A mixture can't win a replicate if its
+   clusters overlap and one population is as good as the best mixture of normals.
+4. The answer is the proposal with the highest expected adjusted Rand index with the proposal that a
+   replicate prefers (Fritsch and Ickstadt 2009).
+5. The previous run's answer, fitted again, is also a proposal. It is replaced only by a proposal
+   that is clearly better on rows to which neither was fitted. The test is that of Vuong (1989) for
+   models that are not nested, with the BIC's correction for the numbers of parameters.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,32 +36,33 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
 LEVEL_TREE, GRAPH, CENTRES, MIXTURE = "support-vector", "graph", "centres", "mixture"
-"""Names of views, the values of `AutoClustering.algorithm_`."""
+"""Names of the views, as in `AutoClustering.algorithm_`."""
 
 SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
 """Maximum number of pilot rows in the search for mixtures, and in the comparison of proposals."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
-"""Maximum number of EM steps, and tolerance, of two fits: the final fit on all pilot rows, and the
-fit that starts from the previous answer."""
+"""Maximum number of EM steps, and the gain in nats per row below which EM ends. They hold for the
+final fit on all pilot rows, and for the fit that starts from the previous answer."""
 
 SEPARATE = 0.65
-"""Adjusted Rand index of the likeliest labels with drawn ones, above which clusters are separate.
+"""Adjusted Rand index up to which the clusters of a mixture count as overlapping.
 
-Labels are drawn by the posterior probabilities. At or below this index clusters overlap.
+It compares each row's likeliest cluster with a cluster drawn by the row's posterior probabilities.
 """
 
 REPLICATE_WORDS = 4
-"""Number of 64-bit words with random signs for each row. Each bit is a replicate: 256 in all."""
+"""Number of 64-bit words of random signs per row; each bit is the row's sign in one replicate."""
 
 SIGNIFICANT = 3.8
-"""Minimum z statistic of an answer that replaces the previous answer.
+"""Minimum z statistic of a proposal that replaces the previous run's answer.
 
 It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 """
 
 DRAWN, HALVES, SIGNS = 0, 1, 2
-"""Salts of random numbers: to draw clusters, to divide rows into halves, and for signs."""
+"""Salts, which keep the random numbers independent that draw clusters, that divide the rows into
+halves, and that are the signs of replicates."""
 
 FOLLOWED = "The clusters of the previous run were found again and kept."
 
@@ -70,10 +71,10 @@ VIEW_WORDS = {GRAPH: "a graph of near rows", MIXTURE: "a mixture of normals and 
 
 @dataclass
 class PartitionProposal:
-    """A partition of the pilot's first m rows that one view proposes.
+    """A partition of the first m pilot rows that one view proposes.
 
-    Populations are fitted to the clusters `drawn`. The most probable clusters (`labels`) would cut
-    off tails where clusters overlap.
+    Populations are fitted to the clusters in `drawn`. Fitted to the likeliest clusters (`labels`),
+    they would lack their tails where clusters overlap.
     """
 
     view: str  # `LEVEL_TREE`, `GRAPH`, `CENTRES` or `MIXTURE`
@@ -92,7 +93,7 @@ class PartitionProposal:
         return len(np.unique(self.labels))
 
     def describe(self, rows: PopulationRows) -> None:
-        """Shorten the partition to the first m rows, `rows`, and set its quality."""
+        """Set the quality of the partition of the first pilot rows, `rows`; drop other labels."""
         m = len(rows)
         self.labels, self.drawn = self.labels[:m], self.drawn[:m]
         self.quality = quality_of(rows, np.unique(self.drawn, return_inverse=True)[1])
@@ -100,7 +101,7 @@ class PartitionProposal:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Proposals of mixtures."""
+    """The partitions that mixtures propose, one cluster, and the quality to compare it with."""
 
     proposals: list[PartitionProposal]
     one: PartitionProposal  # proposal of one cluster
@@ -109,7 +110,7 @@ class Mixtures:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A proposal that differs from the answer."""
+    """The proposal that another sample most probably has, if it does not have the answer."""
 
     proposal: PartitionProposal
     chance: float  # probability that another sample has it, and not the answer
@@ -118,7 +119,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class ViewDecision:
-    """The chosen proposal, and all others."""
+    """The chosen proposal and the list of all proposals."""
 
     best: PartitionProposal
     proposals: list[PartitionProposal]  # all proposals, the most probable first
@@ -126,7 +127,7 @@ class ViewDecision:
 
     @cached_property
     def alternative(self) -> Alternative | None:
-        """The most probable proposal that differs from the answer, None if none does."""
+        """The most probable proposal that differs from the answer; None if all are like it."""
         every = self.proposals
         indices = rand_indices([self.best.labels, *(each.labels for each in every)])
         same = indices > SAME_ANSWER
@@ -141,10 +142,10 @@ class ViewDecision:
 
     @property
     def overlap(self) -> float | None:
-        """Expected share of rows in a wrong cluster, by the populations' posteriors.
+        """Expected share of rows in a wrong cluster, by the posteriors of the populations.
 
-        None without posteriors, or if clusters hardly overlap. Labels drawn from the posteriors
-        then agree with the answer by more than `SAME_ANSWER`.
+        None for one cluster, or if clusters hardly overlap: then labels drawn by the posteriors
+        have an expected adjusted Rand index above `SAME_ANSWER` with the answer.
         """
         posterior = self.best.quality.posterior
         if posterior is None or expected_rand_index(self.best.labels, posterior) > SAME_ANSWER:
@@ -182,20 +183,20 @@ def mixture_proposals(
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
     start: MixtureStart | None = None,
 ) -> Mixtures:
-    """Return the partitions that mixtures of the pilot's rows propose.
+    """Return the partitions of n pilot rows that mixtures propose.
 
-    The best fit with each number of components is a proposal. Further proposals join the most
-    confused clusters of the best fit of all, pair by pair. With a `start`, one more mixture starts
-    from the previous answer. Partitions with small clusters are left out; with `n_clusters`, only
-    if others remain. Without `n_clusters`, partitions that halves of the rows do not find again are
-    left out, too.
+    The best fit with each number of components is a proposal. In the best fit of all, the two most
+    confused clusters are joined, again and again, and each result is a proposal. A proposal with
+    very small clusters is left out; with `n_clusters`, it is used if there is no other. Without
+    `n_clusters`, a partition is also left out if mixtures of half of the rows do not find it again,
+    and one more mixture is fitted from `start`, the previous answer.
 
-    `rows` are draws. `values` are the same rows with medians of cells instead of draws, as rules
-    label them; they decide the sizes of clusters. `latent` (n, r) are the same rows as continuous
-    variables, for starts by k-means.
-    Random numbers follow from `row_numbers` (n,) int64, the rows' numbers in the table.
-    ``make_rule(mixture, cluster, labels)`` returns a rule from the clusters (K,) of the mixture's
-    components and the labels (n,) of the rows.
+    Three arguments have the same n rows. In `rows`, numbers are random draws from their cells;
+    mixtures are fitted to these. In `values`, numbers are medians of their cells, as when a rule
+    labels the table; these decide the sizes of clusters. `latent` (n, r) has continuous variables,
+    from which k-means finds starts. Random numbers are keyed by `row_numbers` (n,) int64, the
+    rows' numbers in the table. ``make_rule(mixture, cluster, labels)`` returns a rule from a
+    mixture, the clusters (K,) of its components and the labels (n,) of the rows.
     """
     m = min(len(rows), DECISION_ROWS)
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
@@ -244,10 +245,10 @@ def mixture_proposals(
 def _partitions(
     found: MixtureSearch, rows: MixtureRows
 ) -> Iterator[tuple[NormalMixture, np.ndarray, np.ndarray]]:
-    """Yield mixtures, the clusters (K,) of their components, and the posteriors (n, k) of rows.
+    """Yield a mixture, the cluster (K,) of each component, and the posteriors (n, k) of clusters.
 
-    First comes the best fit with each number of components. Then the most confused clusters of the
-    best fit of all are joined, pair by pair.
+    First come the best fits with 2, 3, ... components, each of which is a cluster. Then the two
+    most confused clusters of the best fit of all are joined, until two are left.
     """
     for fit in found.best_of_each[1:]:
         yield fit.mixture, np.arange(fit.mixture.n_components), fit.mixture.posterior(rows)
@@ -266,10 +267,11 @@ def _agreement_of_halves(
     shape: Shape,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """Return the agreement (k,) of each partition (n,) with partitions from halves of the rows.
+    """Return how well mixtures of half of the rows find each partition in `labels` again, (k,).
 
-    Mixtures fitted to one half propose partitions of all rows. The highest adjusted Rand index with
-    these, averaged over both halves, is the agreement.
+    Mixtures with covariances of a `shape` are fitted to each half, and partition all n rows. The
+    result is the highest adjusted Rand index of a partition (n,) in `labels` with one of these,
+    averaged over both halves.
     """
     prior = Prior.of(rows)
     order = np.argsort(keyed_uniforms(row_numbers[: len(rows)], HALVES))
@@ -288,13 +290,13 @@ def _agreement_of_halves(
 
 
 def _sizes(mixture: NormalMixture, cluster: np.ndarray, rows: MixtureRows) -> np.ndarray:
-    """Return the sizes (k,) of clusters among `rows`, from the clusters (K,) of components."""
+    """Return the number of `rows` in each cluster, (k,); `cluster` (K,) groups the components."""
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
     return np.bincount(labels, minlength=int(cluster.max()) + 1)
 
 
 def _by_cluster(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Return the posteriors (n, k) of clusters from the posteriors (n, K) of components."""
+    """Return the posteriors (n, k) of clusters, sums of the posteriors (n, K) of components."""
     k = int(cluster.max()) + 1
     return np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
 
@@ -302,10 +304,11 @@ def _by_cluster(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
 def _continued(
     start: MixtureStart, rows: MixtureRows, values: MixtureRows, shape: Shape, least: float
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
-    """Run EM from a start; while clusters have fewer than `least` rows, drop them and repeat.
+    """Fit the previous answer to tonight's rows; drop clusters with fewer than `least` rows.
 
-    `rows` and `values` are as in `mixture_proposals`. Return the last start, the mixture, the
-    clusters of its components, and the posteriors (n, k) of clusters.
+    EM runs from `start`, and again after each drop. `rows`, `values` and `shape` are as in
+    `mixture_proposals`. Return the last start, the mixture, the cluster (K,) of each component, and
+    the posteriors (n, k) of clusters.
     """
     prior = Prior.of(rows)
     while True:
@@ -324,7 +327,10 @@ def _continued(
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return posteriors and clusters with the two most confused clusters joined (Hennig 2010)."""
+    """Join the two most confused clusters (Hennig 2010).
+
+    Takes and returns the posteriors (n, k) of clusters and the cluster (K,) of each component.
+    """
     k = posterior.shape[1]
     labels = posterior.argmax(axis=1)
     sums = np.array([posterior[labels == c].sum(axis=0) for c in range(k)])
@@ -346,10 +352,10 @@ def _final_rule(
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
     before: NormalMixture | None = None,
 ) -> Rule:
-    """Return the rule of a mixture, with cluster 0 the largest.
+    """Return the rule of a mixture; cluster 0 is the largest among the rows `values`.
 
-    If the mixture was not fitted to all rows, EM on all rows comes first. Sizes are counted among
-    `values`; clusters without rows are last.
+    A mixture that was fitted to a part of the `rows` is first fitted to all, by EM. A mixture
+    `before` of earlier rows is then the prior, as in `fitted`.
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
@@ -366,12 +372,13 @@ def decide(
     previous: np.ndarray | None,
     everything: Callable[[], PopulationRows],
 ) -> ViewDecision:
-    """Return the decision among all proposals, whose qualities are set.
+    """Choose the answer among all proposals, whose qualities are set.
 
     `graph` are partitions by the graph's level tree, and by the previous run's landmarks. With
-    `n_clusters`, one cluster is a proposal only if there is no other. Random signs follow from
-    `row_numbers` (n,) int64, the numbers of the pilot's rows. `previous` (m,) are the rows' labels
-    in the previous answer. ``everything()`` returns all rows of the pilot.
+    `n_clusters`, only the proposals with the most clusters are compared. Random signs are keyed by
+    `row_numbers` (n,) int64, the numbers of the pilot rows in the table. `previous` (n,) are the
+    pilot rows' labels by the previous run's rule. ``everything()`` returns all pilot rows; it is
+    called if the previous answer must be compared.
     """
     m = len(mixtures.one.labels)
     one, proposals = mixtures.one, [*graph, *mixtures.proposals]
@@ -405,12 +412,13 @@ def _preferred(
     row_numbers: np.ndarray,
     normals_needed: bool,
 ) -> np.ndarray:
-    """Return the shares (k,) of other samples that prefer each proposal.
+    """Return the share of simulated samples (replicates) that prefer each proposal, (k,).
 
-    A replicate of the sample changes each row's deviation from the mean log-likelihood by a random
-    sign, the same for all proposals. The variance is doubled, because both samples differ from the
-    population. If `normals_needed`, some replicates can't prefer a mixture with overlapping
-    clusters: those in which one population is better than the best mixture of normals.
+    A replicate prefers the proposal with the highest BIC. It multiplies each row's deviation from
+    the mean log-likelihood by a random sign, which is equal for all proposals. The variance is
+    doubled, because the pilot and the other sample both differ from the population. If
+    `normals_needed`, a mixture with overlapping clusters loses in each replicate in which one
+    population is at least as good as the best mixture of normals.
     """
     bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
     signs = np.unpackbits(np.stack(bits, axis=1).view(np.uint8), axis=1) * 2.0 - 1.0
@@ -432,7 +440,7 @@ def _preferred(
 def _like_previous(
     proposals: Sequence[PartitionProposal], previous: np.ndarray
 ) -> PartitionProposal | None:
-    """Return the proposal most like the previous labels (m,); None if none is the same answer."""
+    """Return the proposal most like the previous labels (m,); None if none is like them."""
     if len(np.unique(previous)) == 1:
         return next((each for each in proposals if each.n_clusters == 1), None)
     likeness = [rand_index(previous, each.labels) for each in proposals]
@@ -441,9 +449,9 @@ def _like_previous(
 
 
 def _clearly_better(one: PartitionProposal, other: PartitionProposal, rows: PopulationRows) -> bool:
-    """Return True if `one` predicts the second half of rows clearly better than `other`.
+    """Return True if `one`, fitted to the first half of the rows, predicts the rest clearly better.
 
-    Both are fitted to the first half.
+    `other` is fitted to the same half.
     """
     half = len(rows) // 2
     pair = [

@@ -1,11 +1,14 @@
-"""The engine of the default algorithm: models of columns, views of the rows, and the choice.
+"""The steps of the default algorithm, for the estimator and for jobs.
 
-If columns are modelled, a mixture and a graph of near rows propose clusters (module
-`modelled_views`). If columns stay as stored, level trees of the columns decide if they are clear,
-and level trees of the graph otherwise (module `stored_views`).
+1. `model_columns` models the columns of the pilot, a random sample of rows, unless they stay as
+   stored (`stays_as_stored`).
+2. `set_pilot` takes the pilot. If columns stay as stored, the level trees of the columns learn.
+3. `learn_graph` and `learn_mixtures` fit the views that are needed.
+4. `choose` compares the views (modules `modelled_views` and `stored_views`) and makes the rule that
+   labels all rows.
 
 A run that continues an earlier run keeps the earlier clusters unless others are clearly better.
-Answers that are nearly as good would otherwise alternate.
+Otherwise answers that are nearly equally good would alternate from night to night.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,32 +40,33 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 MAX_MIXED = 40
-"""Maximum number of columns in a mixture; with more columns, the mixture uses components.
+"""Maximum number of columns in a mixture; of more columns it takes principal components.
 
 The time to describe populations grows with the square of this number.
 """
 
 MAX_MODELLED = 1_000
-"""Maximum number of columns that are modelled, unless one has categories or missing values.
+"""Maximum number of columns of a table that is modelled without categories and missing values.
 
 The model of a column takes some milliseconds.
 """
 
 SAME_LENGTH = 1e-2
-"""Maximum range of the squared norms of normalised rows, relative to the rows' variance."""
+"""Maximum range of the squared norms of rows that count as normalised, relative to their variance.
+"""
 
 MODELLED_KINDS = ("binary", "category", "ordinal", ZERO_INFLATED)
 """Kinds of columns in the job file that need a model; other kinds are numbers as stored."""
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
-    """Return True if the columns of rows X (m, d) stay as stored.
+    """Return True if the columns of rows X (m, d) need no models.
 
-    Tables with categories or missing values (`nominal` (d,) bool, NaN) are always modelled. Other
+    Tables with a category (`nominal` (d,) bool) or a missing value (NaN) are always modelled. Other
     tables stay as stored in these cases:
 
-    - at most `FLAT` columns, at least one of them with more than `MOST_LEVELS` different values
-    - a few points with many rows each, unless they are all combinations of the columns' values
+    - at most `FLAT` columns, and one of them has more than `MOST_LEVELS` different values
+    - nearly all rows lie on a few points, which are not all combinations of the columns' values
     - normalised rows
     - more than `MAX_MIXED` columns that are signals, such as pixels or embeddings
     - more than `MAX_MODELLED` columns
@@ -86,7 +90,7 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 
 
 class AutomaticEngine(Engine):
-    """Engine of the default algorithm: learns all views, and chooses the answer."""
+    """The default algorithm on pilot rows in memory: learns all views, and chooses the answer."""
 
     centre: np.ndarray  # (r,) float64: mean of the pilot
     pilot: np.ndarray  # (m, r) float32: centred pilot rows
@@ -108,7 +112,7 @@ class AutomaticEngine(Engine):
         self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows that level trees learn from."""
+        """Return the key ranges of the rows from which level trees learn."""
         return self.levels.key_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
@@ -122,12 +126,12 @@ class AutomaticEngine(Engine):
         given: Sequence[GivenColumn] | None = None,
         before: ColumnModel | None = None,
     ) -> ColumnModel | None:
-        """Model the columns of stored pilot rows X (m, d) with keys (m,), if they need models.
+        """Model the columns of stored pilot rows X (m, d) with keys (m,); None if they need none.
 
-        Return None if no column varies, or if columns stay as stored (`stays_as_stored`) and no
-        given kind or scale needs a model. If columns are modelled, `set_pilot` takes the rows that
-        `learned` returns. `nominal` (d,) bool marks columns of category codes. `given` are kinds
-        and scales from the job file, and `before` is the previous run's model.
+        Columns have no models if none varies. They also have none if `stays_as_stored`, and no kind
+        or scale from the job file (`given`) needs a model. `nominal` (d,) bool marks columns of
+        category codes. `before` is the previous run's model. `learned` converts the pilot rows for
+        `set_pilot`.
         """
         needs_model = any(
             column.kind in MODELLED_KINDS or column.scale not in (None, "identity")
@@ -161,7 +165,10 @@ class AutomaticEngine(Engine):
         self.graph.set_pilot(self.pilot)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) with keys (n,) as stored, or as latent draws (n, r) if modelled."""
+        """Convert stored rows X (n, d) with keys (n,) to the rows from which views learn.
+
+        They are X itself if columns stay as stored, else draws (n, r) of the latent variables.
+        """
         if self.columns is None:
             return X
         return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))
@@ -177,10 +184,10 @@ class AutomaticEngine(Engine):
 
     @property
     def uses_graph(self) -> bool:
-        """Whether a graph is needed; level trees of stored columns must have learned.
+        """Whether a graph is needed. Modelled columns always need one.
 
-        It is not needed for at most `FLAT` stored columns, for a few points with many rows each, or
-        if level trees of the stored columns are clear.
+        Stored columns need none if there are at most `FLAT`, if rows lie on a few points, or if the
+        level trees of the columns, which must have learned, are clear.
         """
         if self.modelled is not None:
             return True
@@ -194,7 +201,7 @@ class AutomaticEngine(Engine):
 
     @cached_property
     def views(self) -> StoredViews | ModelledViews:
-        """Views; level trees of stored columns must have learned, and the graph if it is used."""
+        """The views; level trees of stored columns and a graph that is used must have learned."""
         if self.modelled is None:
             return StoredViews(self.levels, self.graph)
         return ModelledViews(
@@ -202,13 +209,13 @@ class AutomaticEngine(Engine):
         )
 
     def learn_mixtures(self) -> None:
-        """Fit mixtures, if columns are modelled. `choose` fits them if this was not called."""
+        """Fit the mixtures of modelled columns before `choose`, which would fit them otherwise."""
         if self.modelled is not None:
             assert isinstance(self.views, ModelledViews)
             self.views.mixtures(self.n_clusters)
 
     def choose(self) -> None:
-        """Choose the answer among the views, which have learned, and make its rule."""
+        """Set `answer`, the choice among the views that have learned, and its `rule`."""
         self.answer = self.views.choose(self.n_clusters)
         self.rule = self.answer.make()
         notes, found = [*self.answer.notes], self.rule.n_clusters
@@ -223,7 +230,7 @@ class AutomaticEngine(Engine):
         return self._cuts[n_clusters]
 
     def numbers(self, levels: LevelSets) -> np.ndarray | None:
-        """Return the rule's labels (k,) of the clusters of `levels`; None if 0 to k - 1."""
+        """Return the rule's label of each cluster (k,) of `levels`; None if they are 0 to k - 1."""
         return self.graph.numbers(levels) if self.answer.view == GRAPH else None
 
     def fitted_facts(self) -> Facts:

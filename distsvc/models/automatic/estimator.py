@@ -1,4 +1,4 @@
-"""Clustering that chooses among views of a table."""
+"""The scikit-learn estimator of the default algorithm, for tables and for sources of blocks."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -23,27 +23,33 @@ class AutoClustering(MixedClusterEstimator):
     """Clusters by the best of several views of a table, such as a graph and a mixture.
 
     Each column is modelled, so that rounding, skew, flags, categories and zeros do not look like
-    gaps between clusters. Level trees of a graph of up to 10,000 rows, and a mixture, propose
-    partitions; one cluster is a proposal, too. The BIC compares the partitions, with each cluster
-    as one population. The answer has the highest expected adjusted Rand index with the partition
-    that another sample prefers.
+    gaps between clusters. Then two views propose partitions: level trees of a graph of up to 10,000
+    rows, and mixtures. One cluster is a proposal, too. The BIC compares the proposals, with each
+    cluster as one population whose columns may depend on each other. Another sample of the table
+    might prefer another proposal. The answer is the proposal with the highest expected adjusted
+    Rand index with that preferred proposal.
 
-    Some tables without categories and missing values keep their columns as stored: tables with at
-    most three columns (one of them continuous), with more than 40 signals, or with more than 1,000
-    columns; normalised rows; and a few points with many rows each. Such columns should be on
-    comparable scales. Then level trees of the columns decide if they are clear or if there is no
-    graph, and level trees of the graph otherwise. With `n_clusters`, k-means is a second proposal.
-    The chosen one has clusters of more even sizes, or separates fewer neighbours.
+    Some tables keep their columns as stored, if they have no categories and no missing values:
+
+    - at most three columns, one of them continuous
+    - more than 40 columns of signals, such as pixels, or more than 1,000 columns
+    - rows that are normalised, or that lie on a few points
+
+    Such columns should be on comparable scales. Level trees of the columns decide if their clusters
+    are clear, or if there is no graph; otherwise level trees of the graph decide. With
+    `n_clusters`, k-means also makes a partition. The partition is chosen whose clusters have more
+    even sizes and separate fewer neighbours.
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters wanted; None to find their number. If fewer have rows, as with few distinct values,
-        a warning says how many. A mixture has at most 400 clusters.
+        Number of clusters; None to find it. A warning is issued if fewer clusters are found, as in
+        a table of few distinct values. A mixture has at most 400 clusters.
     nu : float in (0, 1] or None, default=None
-        Share of rows outside; None for the limit of a normal cluster.
+        Share of the rows that are outliers; None for the default limit, beyond which 0.4 % of the
+        rows of a normal cluster lie.
     effort : {"fast", "default", "thorough"}, default="default"
-        Number of models that vote in each view by level trees, as in `SupportVectorClustering`.
+        Number of models whose level trees vote, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
         Depth of valley that divides two clusters, as in `SupportVectorClustering`.
     noise : bool, default=False
@@ -61,26 +67,27 @@ class AutoClustering(MixedClusterEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row, also of outliers unless `noise`.
+        Cluster of every row. Outliers have one, too; with `noise`, their label is -1.
     probabilities_ : ndarray of shape (n,), float32
-        Entry of `predict_proba` for every row's label, 0 to 1.
+        Membership of every row in its cluster, 0 to 1: its entry in `predict_proba`.
     outlier_scores_ : ndarray of shape (n,), float64
-        Minus `decision_function` of every row: above 0 outside.
+        Minus `decision_function` of every row; above 0 for outliers.
     exemplars_ : list of ndarray of int64
         Indices of the rows deepest inside each cluster, at most five.
     n_clusters_ : int
     algorithm_ : {"graph", "mixture", "support-vector", "centres"}
-        View of the answer: the graph or the mixture. If columns stay as stored, it is the graph,
-        level trees of the columns ("support-vector"), or k-means ("centres").
+        View that gave the answer. It is the graph or a mixture if columns are modelled. If they
+        stay as stored, it is the graph, level trees of the columns ("support-vector"), or k-means
+        ("centres").
     why_ : str
         Reason for the choice of the view, in sentences.
     agreement_ : float
         Estimated probability that another sample of the table has this answer (adjusted Rand index
-        above 0.8). If columns are modelled, it is the share of replicates of the sample that prefer
-        the same answer. Without `n_clusters`, a mixture's partitions count less if halves of the
-        rows do not have them. If columns stay as stored, the estimate is that of
-        `SupportVectorClustering`, or with `n_clusters` the share of the models, or of the runs of
-        k-means, with this answer.
+        above 0.8). If columns are modelled, it is the share of simulated samples that prefer this
+        answer. Without `n_clusters`, a mixture's partitions count less the worse mixtures of half
+        of the rows find them again. If columns stay as stored, it is estimated as in
+        `SupportVectorClustering`; with `n_clusters`, it is the share of the models, or of the runs
+        of k-means, that find this answer.
     likeness_ : float or None
         Adjusted Rand index between the answer and the most probable other answer, if columns are
         modelled. None if no other answer is known.
@@ -95,8 +102,8 @@ class AutoClustering(MixedClusterEstimator):
     Notes
     -----
     `decision_function` and `score_samples` are equal. They are minus the logarithm of the distance
-    to near rows, relative to the outlier limit, in standard deviations of a cluster. `cut` returns
-    the labels that a fit with that number of clusters would have.
+    to near rows, relative to the outlier limit, in standard deviations of a cluster.
+    ``cut(n_clusters)`` returns the labels that a fit with `n_clusters` would have.
 
     Examples
     --------
@@ -162,7 +169,10 @@ class AutoClustering(MixedClusterEstimator):
         self._label_passes(passes)
 
     def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:
-        """Choose the answer, from stored pilot rows (m, d), and set the fitted attributes."""
+        """Choose the answer and set the fitted attributes; merge small clusters if asked to.
+
+        Sizes are counted on stored pilot rows (m, d) of a table of `n_rows`.
+        """
         engine.choose()
         self._forget_rows()
         self._engine = engine

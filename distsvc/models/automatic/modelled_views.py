@@ -1,4 +1,9 @@
-"""Choice among views of a table whose columns are modelled: a mixture and a graph."""
+"""The default algorithm for modelled columns: a graph and mixtures propose, `decision` chooses.
+
+Mixtures and the graph are fitted to the pilot rows, in which numbers are random draws from their
+cells: the values that round to the stored number. Rules label rows by the medians of their cells.
+If the previous run's answer came from landmarks (points of its graph), it is proposed here, too.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -39,13 +44,13 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 @dataclass(frozen=True)
 class ModelledRows:
-    """Pilot rows, prepared by the models of their columns."""
+    """Pilot rows in the forms that mixtures, populations and rules take."""
 
     columns: ColumnModel
     row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
     mixed: MixtureRows  # draws of numbers, and levels of categories
     labelled: np.ndarray  # (m, D) float64: rows as rules label them, medians of cells
-    scales: tuple[ScaledNumbers, ...]  # mapped numbers, and stored numbers unless components
+    scales: tuple[ScaledNumbers, ...]  # mapped numbers; then stored ones, unless all are components
     cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
 
     @classmethod
@@ -64,11 +69,11 @@ class ModelledRows:
 
     @cached_property
     def values(self) -> MixtureRows:
-        """The rows of the mixture with medians of cells instead of draws."""
+        """`mixed`, but with medians of cells instead of draws."""
         return self.columns.layout.mixed(self.labelled)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
-        """Return the first m rows as populations take them."""
+        """Return the first m rows in the form that populations take."""
         rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
         cells = None if self.cells is None else self.cells.take(m)
@@ -79,9 +84,11 @@ class ModelledRows:
 def _as_stored(
     mapped: ScaledNumbers, draws: np.ndarray, values: np.ndarray, log_slopes: np.ndarray
 ) -> ScaledNumbers:
-    """Return the standardised stored numbers (n, p).
+    """Return the stored numbers (n, p), standardised, as a second scale beside `mapped`.
 
-    Mapped numbers replace missing numbers, and whole columns with infinite values.
+    Missing numbers, and columns in which a number is infinite, have their mapped numbers instead.
+    `draws` (n, p) are drawn from the cells of the stored `values` (n, p), and `log_slopes` (n, p)
+    are the log derivatives of draws by mapped draws.
     """
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -97,9 +104,10 @@ def _as_stored(
 
 
 class ModelledViews(Views):
-    """Mixtures and a graph, which has to learn before `choose`.
+    """The views of modelled columns: mixtures, and a graph that must learn before `choose`.
 
-    `origin` (D,) is subtracted from prepared rows. `before` is the previous run's answer.
+    `pilot` (m, r) float32 are the centred draws that the graph takes. Rules take prepared rows
+    minus `origin` (D,). `before` is the previous run's answer.
     """
 
     def __init__(
@@ -144,7 +152,7 @@ class ModelledViews(Views):
         return self._decision(n_clusters).best.make()
 
     def mixtures(self, n_clusters: int | None) -> Mixtures:
-        """Return the described proposals of mixtures; they need no graph, and are cached."""
+        """Return the proposals of mixtures, with qualities; cached. No graph is needed."""
         if n_clusters not in self._mixtures:
             start, before = None, self.before
             if before is not None and n_clusters is None and not before.by_landmarks:
@@ -176,7 +184,7 @@ class ModelledViews(Views):
 
     @cached_property
     def _labelled(self) -> np.ndarray:
-        """Pilot rows (m, D) float32 as rules take them."""
+        """Pilot rows (m, D) float32 in the form that rules take."""
         return (self.rows.labelled - self.origin).astype(np.float32)
 
     def _mixture_rule(
@@ -188,10 +196,10 @@ class ModelledViews(Views):
         return of_latent(rule, layout).with_floors(self._labelled)
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
-        """Return the level tree's partition, and the previous partition if landmarks gave it.
+        """Return the graph's proposals: its level tree's partition, and the previous partition.
 
-        Without `n_clusters`, the level tree proposes nothing if it has one cluster. With
-        `n_clusters`, the previous partition is no proposal.
+        The level tree proposes one cluster only if `n_clusters` is given. The previous partition is
+        proposed if `n_clusters` is None, and if landmarks gave it.
         """
         if not self.has_graph:
             return []
@@ -211,11 +219,12 @@ class ModelledViews(Views):
         return proposals
 
     def _rule_before(self, before: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray) -> Rule:
-        """Return the rule of the previous landmarks, relative to tonight's origin.
+        """Return a rule that continues the previous partition by landmarks.
 
-        `numbers` (k,) are the new labels of the previous clusters, -1 if dropped. If a column's
-        model has changed, points of tonight's graph are the landmarks, with `labels` (m,) of the
-        first pilot rows.
+        The previous landmarks are kept, relative to tonight's origin, if all columns kept their
+        models. Otherwise the points of tonight's graph are the landmarks, with the `labels` (m,) of
+        the first pilot rows. `numbers` (k,) are the new labels of the previous clusters, -1 for
+        dropped clusters.
         """
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
@@ -242,8 +251,8 @@ class ModelledViews(Views):
     def _with_floors(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
         """Return a rule of latent variables as a rule of prepared rows, with density floors.
 
-        `labels` (m,) are the clusters of the first pilot rows. Each cluster is a component of the
-        mixture that computes densities.
+        A mixture computes the densities, with one component for each cluster. It is fitted to the
+        first pilot rows by their `labels` (m,).
         """
         layout, rows = self.rows.columns.layout, self.rows.mixed.take(np.arange(len(labels)))
         found = of_latent(rule, layout)
@@ -257,11 +266,11 @@ class ModelledViews(Views):
 
 
 def continued(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Renumber the clusters of labels (m,) of the first rows (n, d), the largest first.
+    """Drop the small ones of k clusters, and number the others by size, the largest first.
 
-    Return the new labels (m,), and the new numbers (k,) int32 of the k clusters. A cluster of fewer
-    rows than `least_mass` gets number -1, unless it is the largest. Its rows get the label of the
-    nearest row in other clusters.
+    `labels` (m,) are of the first `rows` (n, d). A cluster with fewer than `least_mass` rows is
+    dropped unless it is the largest: each of its rows gets the label of the nearest row in a larger
+    cluster. Return the new labels (m,), and the new numbers (k,) int32, -1 for dropped clusters.
     """
     sizes = np.bincount(labels, minlength=k)
     stays = sizes >= min(least_mass(len(labels), 1), sizes.max())

@@ -1,4 +1,4 @@
-"""The previous run's answer, which the default algorithm continues."""
+"""The previous run's answer for tonight's rows, which the default algorithm proposes again."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from distsvc.models.rules.rule import Rule
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """Start of EM, from the previous run's answer."""
+    """Start of EM that continues the previous run's answer."""
 
     posterior: np.ndarray  # (n, K) float64: posteriors of components in the pilot's first rows
     cluster: np.ndarray  # (K,) int64: clusters of the components
@@ -22,7 +22,7 @@ class MixtureStart:
 
 @dataclass(frozen=True)
 class PreviousAnswer:
-    """The previous run's answer for tonight's rows."""
+    """The previous run's rule, and its labels of tonight's rows."""
 
     labels: np.ndarray  # (m,) int32: labels of the pilot's first rows by `rule`
     rule: Rule  # the previous run's rule
@@ -32,11 +32,14 @@ class PreviousAnswer:
 
     @property
     def by_landmarks(self) -> bool:
-        """Whether landmarks of a graph, or centres of k-means, determined the labels."""
+        """Whether the labels are those of the nearest landmark: a graph's point, or a centre."""
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:
-        """Return True if `columns` equal the previous models, so that the rule takes their rows."""
+        """Return True if the previous rule can label rows that `columns` prepare.
+
+        It can if `columns` equal the previous run's models.
+        """
         return (
             self.columns is not None
             and self.latent is not None
@@ -46,10 +49,10 @@ class PreviousAnswer:
         )
 
     def start(self, rows: MixtureRows, columns: ColumnModel) -> MixtureStart:
-        """Return the start of a mixture for the first n <= m pilot rows.
+        """Return the start from which a mixture is fitted to the first n <= m pilot rows.
 
-        If the previous rule is a mixture of the same columns or components, EM starts from this
-        mixture. Otherwise each previous cluster is a component, with posteriors of 0 and 1.
+        It is the previous mixture, if there was one, of columns or components that have not
+        changed. Otherwise each previous cluster is a component, with posteriors of 0 and 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
         axes = None if self.columns is None else self.columns.axes

@@ -1,4 +1,4 @@
-"""Rules for tables whose columns are modelled."""
+"""Rules that label rows if columns are modelled: by a mixture, or by landmarks of a graph."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -25,12 +25,13 @@ AnyRule = TypeVar("AnyRule", bound=Rule)
 
 @dataclass(frozen=True)
 class DensityFloors(OfMixture):
-    """Base of rules that score rows by near rows, and by a mixture's density if it is very low.
+    """Base of rules whose outliers are far from near rows, or have a very low density.
 
     A wrong value can be usual in its column, but not beside the row's other values. So a row is
-    also outside if its log density in the mixture is below the floor of its cluster. The lower of
-    both scores counts, in standard deviations. Models of earlier versions have no floors; there
-    only near rows count. Means are relative to the origin of prepared rows.
+    also outside if its log density in a mixture is below its cluster's floor. A row's score is the
+    lower of two: by near rows, and by the log density above the floor, in standard deviations.
+    Models of earlier versions have no floors; then only near rows count. Means are relative to the
+    origin of prepared rows.
     """
 
     words: ClassVar[ScoreWords] = replace(
@@ -48,9 +49,9 @@ class DensityFloors(OfMixture):
     )
 
     def with_floors(self, Z: np.ndarray) -> Self:
-        """Return the rule with a floor of the log density in each cluster, from prepared rows Z.
+        """Return the rule with a floor of the log density for each cluster, from prepared rows Z.
 
-        Only a share `SHARES_OUTSIDE.never` of a normal cluster lies below its floor.
+        A share `SHARES_OUTSIDE.never` of a normal cluster's rows lies below its floor.
         """
         labels, densities = self.labels_and_densities(Z)
         p = max(len(self.numbers), 1)
@@ -95,7 +96,7 @@ class DensityFloors(OfMixture):
 def mixture_fields(
     mixture: NormalMixture, layout: PreparedLayout, origin: np.ndarray
 ) -> dict[str, Any]:
-    """Return the fields of `OfMixture`, with means relative to `origin` (D,)."""
+    """Return the fields of `OfMixture` for a mixture, with means relative to `origin` (D,)."""
     places = {name: getattr(layout, name) for name in ("numbers", "absent", "levels")}
     own = ("weights", "covariances", "chances", "n_levels")
     means = mixture.means - origin[layout.numbers]
@@ -135,7 +136,7 @@ class MixtureRule(DensityFloors, Scored, Rule):
 class FlooredLandmarkRule(DensityFloors, LandmarkRule):
     """Rule that labels rows by the nearest landmark, with density floors.
 
-    The components of its mixture are the clusters.
+    Its mixture, which computes densities, has one component for each cluster.
     """
 
     form: ClassVar[str] = "floored-landmarks"
@@ -150,7 +151,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
 
 
 def of_latent(rule: AnyRule, layout: PreparedLayout) -> AnyRule:
-    """Convert a rule of latent variables to a rule of prepared rows; other columns weigh 0."""
+    """Return a rule of latent variables as a rule of prepared rows, whose other columns weigh 0."""
 
     def wide(directions: np.ndarray) -> np.ndarray:
         out = np.zeros((len(directions), layout.width), np.float32)

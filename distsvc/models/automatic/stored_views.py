@@ -1,10 +1,12 @@
-"""Answer for a table whose columns stay as stored.
+"""The default algorithm for columns that stay as stored: level trees decide.
 
-Level trees of the columns make the answer if their score reaches `CLEAR`, or if there is no graph.
-Otherwise level trees of the graph make it. The score (`Answer.standing`) also decides whether there
-are several clusters. If the number of clusters is given, k-means also makes a partition, and the
-partition with the highest `merit_of` is chosen. Clusters of even sizes that separate few near rows
-have a high merit.
+A level tree splits the rows where the density has a valley. Its score (`Answer.standing`) is high
+if the valleys are deep. Level trees of the columns give the answer if their score reaches `CLEAR`,
+or if there is no graph of near rows; otherwise level trees of the graph give it. The score also
+decides whether there are several clusters.
+
+If the number of clusters is given, k-means also makes a partition. Then the partition with the
+highest merit (`merit_of`) is chosen: clusters of even sizes that separate few near rows.
 """
 
 from collections.abc import Mapping
@@ -38,7 +40,7 @@ OF_EACH = 5
 """Minimum number of pilot rows for each cluster of k-means; with fewer, k-means is not tried."""
 
 STARTS = 10
-"""Number of runs of k-means, with different random starts."""
+"""Number of runs of k-means, each with its own random start."""
 
 METHODS = {LEVEL_TREE: "columns", GRAPH: "neighbour graph", CENTRES: "k-means"}
 
@@ -46,8 +48,8 @@ CLEAR = 1.0
 """Minimum score of the columns' level trees at which no graph is needed."""
 
 LATTICE_STANDING = 0.35
-"""Minimum score of the columns' answer if the table has too few distinct rows for a graph, or is a
-lattice. There, independent columns of few values score high."""
+"""Minimum score of the columns' answer if a table has too few distinct rows for a graph, or is a
+lattice. In such tables even independent columns of few values score high."""
 
 WITHOUT_GRAPH = {
     NoGraphReason.FEW: "The table has too few distinct rows for a neighbour graph.",
@@ -62,7 +64,7 @@ WITHOUT_GRAPH = {
 
 
 class StoredViews(Views):
-    """The level trees that decide, and k-means.
+    """The views of stored columns: level trees of the columns or of the graph, and k-means.
 
     Level trees of the `columns` have learned. If they are not clear, the graph has learned, too.
     """
@@ -96,7 +98,7 @@ class StoredViews(Views):
         return self._answer_of(n_clusters).make()
 
     def _answer_of(self, n_clusters: int) -> ViewAnswer:
-        """Return the partition into `n_clusters` with the highest merit, as an answer."""
+        """Return the answer with `n_clusters`: the partition with the highest merit."""
         divisions = self._divisions(n_clusters)
         self.merits = self._merits(divisions)
         view = max(self.merits, key=self.merits.__getitem__)
@@ -151,9 +153,9 @@ class StoredViews(Views):
         return {self.view: cut, CENTRES: centred}
 
     def _merits(self, divisions: Mapping[str, PartitionProposal]) -> dict[str, float]:
-        """Return the merit (`merit_of`) of each partition, by view, on the pilot's first rows.
+        """Return the merit of the partitions with the most clusters, by view.
 
-        Partitions with fewer clusters than others are left out.
+        It is computed by `merit_of` on the first pilot rows.
         """
         most = max(one.n_clusters for one in divisions.values())
         n_rows = min(NEAR_ROWS, *(len(one.labels) for one in divisions.values()))
@@ -168,23 +170,23 @@ class StoredViews(Views):
         return self.graph_rule(levels) if self.has_graph else self.tree.rule_of(levels)
 
     def _labels(self, levels: LevelSets) -> np.ndarray:
-        """Return the labels of pilot rows in a cut. With a graph, only its rows have labels."""
+        """Return the labels of pilot rows in a cut; of the graph's rows only, if there is one."""
         return self.graph_labels(levels) if self.has_graph else levels.labels(levels.pilot)
 
 
 def is_clear(columns: LevelSets) -> bool:
-    """Return True if level trees of more than `FLAT` columns have the answer without a graph."""
+    """Return True if level trees of more than `FLAT` columns reach the score `CLEAR`."""
     return columns.pilot.shape[1] > FLAT and columns.blind.standing >= CLEAR
 
 
 def best_k_means(
     rows: np.ndarray, n_clusters: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return centres (k, p) float32 of rows (m, p), labels (m,) int32, and their support.
+    """Return the best of several runs of k-means on rows (m, p): centres, labels and support.
 
-    They are from the run of k-means with the lowest inertia; the largest cluster is 0. The support
-    is the share of runs with nearly the same labels. If there are fewer distinct rows than
-    `n_clusters`, each is a cluster.
+    The best run has the lowest inertia. The centres (k, p) are float32 and the labels (m,) int32,
+    with 0 for the largest cluster. The support is the share of runs that found nearly the same
+    labels. k is `n_clusters`, or the number of distinct rows if it is lower.
     """
     from sklearn.cluster import KMeans  # takes a second to import
 

@@ -1,4 +1,4 @@
-"""Base class of the choice among views of a table, and the answer that is chosen."""
+"""Base class of `StoredViews` and `ModelledViews`, and the answer that they choose."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from distsvc.models.support_vector.level_tree.rule import Scored
 
 @dataclass(frozen=True)
 class ViewAnswer:
-    """The answer of the chosen view (level tree, graph, mixture or centres)."""
+    """The chosen clusters, the reason for the choice, and measures of its reliability."""
 
     view: str  # "support-vector", "graph", "mixture" or "centres"
     make: Callable[[], Rule]
@@ -34,11 +34,11 @@ class ViewAnswer:
 
 
 class Views:
-    """Base class of `StoredViews` and `ModelledViews`: pilot rows and their neighbour graph.
+    """Base class of the choice among views: pilot rows and their graph of near rows.
 
-    Pilot rows (m, d) float32 are centred; the graph may use only the first of them. Outlier scores
-    depend on distances along their `leading_directions`. `nu` is the share of the pilot rows
-    outside; None for the default limit.
+    Pilot rows (m, d) float32 are centred; the graph may use only the first of them. Distances along
+    their `leading_directions` give outlier scores. `nu` is the share of pilot rows that are
+    outliers; None for the default limit.
     """
 
     def __init__(self, pilot: np.ndarray, graph: GraphEngine, nu: float | None):
@@ -52,7 +52,10 @@ class Views:
         return self.graph.coordinates is not None
 
     def scored(self, labels: np.ndarray) -> dict[str, Any]:
-        """Fit outlier scores to the first pilot rows with labels (m,); return `Scored` fields."""
+        """Return the fields of `Scored`: outlier scores that are fitted to the first m pilot rows.
+
+        `labels` (m,) are the clusters of these rows.
+        """
         first = project(self.pilot[: len(labels)], self.components)
         values = self.values
         if values is not None:
@@ -61,10 +64,10 @@ class Views:
         return Scored.fields_of(self.components, score)
 
     def graph_labels(self, found: LevelSets) -> np.ndarray:
-        """Return labels of the pilot rows that are in the graph, in a cut of the graph's tree."""
+        """Return the labels of the graph's pilot rows in `found`, a cut of its level tree."""
         return self.graph.labels(found)[self.graph.point_of[: len(self.pilot)]]
 
     def graph_rule(self, found: LevelSets) -> Rule:
-        """Return the rule of a cut of the graph's level tree."""
+        """Return the rule of `found`, a cut of the graph's level tree."""
         labels = self.graph.labels(found)
         return self.graph.rule(labels, self.scored(labels[self.graph.point_of]))
