@@ -1,4 +1,8 @@
-"""The density of a mixture: rows, parameters, and steps of expectation maximisation."""
+"""The rows of a mixture, its parameters, and their fit by expectation maximisation (EM).
+
+A row has p numbers and q categories. A component is a normal distribution of the numbers times
+independent distributions of the categories. Missing values are integrated out.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,19 +16,19 @@ Shape = Literal["full", "tied", "diagonal"]
 
 
 class Patterns(NamedTuple):
-    """Rows grouped by their pattern of missing numbers; arrays are int64.
+    """Rows grouped by which of their numbers are missing; arrays are int64.
 
-    Pattern g has the rows order[starts[g]:starts[g + 1]].
+    The rows of group g have the numbers order[starts[g]:starts[g + 1]].
     """
 
-    order: np.ndarray  # (n,): row numbers, pattern by pattern
-    starts: np.ndarray  # (g + 1,)
-    present: np.ndarray  # (g, p + 1): indices of each pattern's present numbers, padded by -1
-    missing: np.ndarray  # (g, p + 1): indices of each pattern's missing numbers, padded by -1
+    order: np.ndarray  # (n,): row numbers, group by group
+    starts: np.ndarray  # (k + 1,), for k groups
+    present: np.ndarray  # (k, p + 1): indices of each group's present numbers, padded by -1
+    missing: np.ndarray  # (k, p + 1): indices of each group's missing numbers, padded by -1
 
     @classmethod
     def of(cls, there: np.ndarray) -> Self:
-        """Return the patterns of rows from a mask (n, p) of present numbers."""
+        """Return the groups of rows, given the mask `there` (n, p) of numbers that are present."""
         n, p = there.shape
         whole = np.ones(n, bool)  # rows without missing numbers, usually most; the rest is sorted
         if not there.all():
@@ -46,7 +50,7 @@ class Patterns(NamedTuple):
 
 
 def _distinct_rows(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows (g, p) of a mask (n, p), ascending, and each row's index (n,)."""
+    """Return the distinct rows (k, p) of a mask (n, p), ascending, and each row's index (n,)."""
     bits = np.packbits(there, axis=1)
     words = np.zeros((len(bits), 8 * max(-(-bits.shape[1] // 8), 1)), np.uint8)
     words[:, : bits.shape[1]] = bits
@@ -58,7 +62,7 @@ def _distinct_rows(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class SortedRows(NamedTuple):
-    """Rows in the order of their `Patterns`, which are the last four fields."""
+    """`MixtureRows` sorted by pattern of missing numbers; the last four fields are `Patterns`."""
 
     X: np.ndarray
     levels: np.ndarray
@@ -81,7 +85,7 @@ class MixtureRows:
 
     @cached_property
     def by_pattern(self) -> SortedRows:
-        """The rows, grouped by their pattern of missing numbers."""
+        """The rows, sorted by their pattern of missing numbers."""
         patterns, X, levels = Patterns.of(~np.isnan(self.X)), self.X, self.levels
         if len(patterns.present) > 1:  # otherwise rows keep their order
             X, levels = X[patterns.order], levels[patterns.order]
@@ -94,7 +98,7 @@ class MixtureRows:
 
 @dataclass(frozen=True)
 class MixtureSums:
-    """Sufficient statistics of a mixture: sums over rows, weighted by posteriors (n, K).
+    """Sufficient statistics of a mixture: sums over n rows, weighted by posteriors (n, K).
 
     The sums of two disjoint sets of rows can be added. Arrays are float64.
     """
@@ -110,14 +114,17 @@ class MixtureSums:
 
 @dataclass(frozen=True)
 class Prior:
-    """A conjugate prior: the covariance `scatter` (p, p) and level `shares` (L,) of all rows."""
+    """Conjugate prior of components: they resemble all rows together.
+
+    `scatter` (p, p) is the covariance of all rows, and `shares` (L,) are the levels' shares.
+    """
 
     scatter: np.ndarray
     shares: np.ndarray
 
     @classmethod
     def of(cls, rows: MixtureRows) -> Self:
-        """Return the prior for rows (Fraley and Raftery 2007)."""
+        """Return the prior that is computed from rows (Fraley and Raftery 2007)."""
         p = rows.X.shape[1]
         filled = np.where(np.isnan(rows.X), np.nanmean(rows.X, axis=0), rows.X)
         scatter = np.cov(filled.T, bias=True).reshape(p, p) + 1e-6 * np.eye(p)
@@ -131,7 +138,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class NormalMixture:
-    """K components: normals of p numbers times categorical distributions of q categories."""
+    """Mixture of K components, each a normal of p numbers times q categorical distributions."""
 
     weights: np.ndarray  # (K,) float64
     means: np.ndarray  # (K, p) float64
@@ -152,12 +159,12 @@ class NormalMixture:
 
     @property
     def first_level(self) -> np.ndarray:
-        """Column (q,) int64 of `chances` with the first level of each category."""
+        """Column of `chances` with the first level of each category, (q,) int64."""
         return np.cumsum(np.append(0, self.n_levels))[:-1].astype(np.int64)
 
     @property
     def expected_log_chances(self) -> np.ndarray:
-        """Expected log probability (K, q) float64 of a level, by component and category."""
+        """Expected log probability of a random level, by component and category, (K, q) float64."""
         own = self.chances * np.log(np.maximum(self.chances, np.finfo(float).tiny))
         ends = np.cumsum(self.n_levels)
         sums = [own[:, i:j].sum(axis=1) for i, j in zip(self.first_level, ends, strict=True)]
@@ -165,13 +172,13 @@ class NormalMixture:
 
     @property
     def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Arguments of the kernels that change the parameters in place."""
+        """Arguments for kernels that change the parameters in place; the first is "is tied"."""
         is_tied = self.axes is not None
         axes = np.empty((0, 0)) if self.axes is None else self.axes
         return is_tied, axes, self.weights, self.means, self.covariances, self.chances
 
     def ordered(self, order: np.ndarray) -> Self:
-        """Return the mixture of the components with the indices `order` (k,)."""
+        """Return a mixture with only the components `order` (k,) int, in this order."""
         names = ("weights", "means", "covariances", "chances")
         return replace(self, **{name: getattr(self, name)[order] for name in names})
 
@@ -186,7 +193,10 @@ class NormalMixture:
         return k - 1 + k * (p + int((self.n_levels - 1).sum())) + covariances
 
     def sums(self, n_rows: int, shape: Shape) -> MixtureSums:
-        """Return the expected sums of `n_rows` rows, to fit covariances of a shape."""
+        """Return the sums that `n_rows` rows of this mixture would have on average.
+
+        They are in the form that a fit of covariances of `shape` needs.
+        """
         second = self.means[:, :, None] * self.means[:, None, :]
         if self.shape == "diagonal":
             second += np.eye(second.shape[1]) * self.covariances
@@ -206,7 +216,7 @@ class NormalMixture:
     ) -> Self:
         """Return the mixture with the highest posterior density given sums: the M step of EM.
 
-        If `axes` (p, p) are given, covariances are tied, and the search for their axes starts here.
+        With `axes` (p, p), covariances are tied, and the search for their common axes starts there.
         """
         k, p = sums.first.shape
         s = sums.second.shape[1]
@@ -229,9 +239,10 @@ class NormalMixture:
         shape: Shape,
         before: Self | None = None,
     ) -> Self:
-        """Return the mixture after one M step from posteriors (n, K).
+        """Return the mixture after one M step from the posteriors (n, K) of rows.
 
-        Missing numbers have the mean 0 and the prior's variance. `before` is as in `fitted`.
+        In the sums, a missing number has mean 0 and the prior's variance. `before` is a
+        mixture of earlier rows, as in `fitted`.
         """
         k, p = posterior.shape[1], rows.X.shape[1]
         flat = cls(
@@ -252,7 +263,10 @@ class NormalMixture:
         return self._pass(rows)[2]
 
     def expectation(self, rows: MixtureRows) -> MixtureSums:
-        """Return the sums of rows, weighted by their posteriors: the E step of EM."""
+        """Return the sums of rows, weighted by their posteriors: the E step of EM.
+
+        Missing numbers enter by their conditional means and covariances.
+        """
         return self._pass(rows, self.shape)[0]
 
     def _pass(
@@ -260,8 +274,8 @@ class NormalMixture:
     ) -> tuple[MixtureSums, np.ndarray, np.ndarray]:
         """Return sums, posteriors (n, K) and log-likelihoods (n,) of rows.
 
-        The sums are for covariances of a `shape`, or empty. A `posterior` (n, K) is used as it is;
-        the other two results are then undefined.
+        The sums are for covariances of `shape`; they are empty without it. If a `posterior` (n, K)
+        is given, the sums are weighted by it, and the other two results are undefined.
         """
         s, (k, p) = rows.by_pattern, self.means.shape
         own = np.empty((len(rows), k)) if posterior is None else posterior[s.order]
@@ -288,10 +302,10 @@ def fitted(
     tolerance: float,
     before: NormalMixture | None = None,
 ) -> tuple[NormalMixture, float]:
-    """Return the mixture after EM from a start, and its log-likelihood.
+    """Fit a mixture to rows by EM from `start`; return it and its log-likelihood.
 
-    EM ends after `max_steps`, or if a step gains less than `tolerance` nats per row. A mixture
-    `before` of earlier rows is a prior that counts as much as the rows.
+    EM ends after `max_steps`, or if a step gains less than `tolerance` nats per row. `before`, a
+    mixture of earlier rows, counts as if it had been fitted to as many rows as `rows` has.
     """
     own = {name: value.copy() for name, value in vars(start).items() if value is not None}
     mixture, s = replace(start, **own), rows.by_pattern  # the kernel changes its parameters

@@ -1,4 +1,7 @@
-"""Shares of clusters and densities of prepared rows in a mixture."""
+"""Labels, memberships and log densities of prepared rows by a mixture.
+
+Prepared rows are the numeric form in which rules take the rows of a table.
+"""
 
 from dataclasses import dataclass
 
@@ -10,7 +13,7 @@ from distsvc.models.mixture.density import NormalMixture, Patterns
 
 @dataclass(frozen=True)
 class MixtureLabeller:
-    """A mixture, its clusters, and the columns of prepared rows that it uses."""
+    """Labels prepared rows by a mixture, whose components may form larger clusters."""
 
     mixture: NormalMixture
     numbers: np.ndarray  # (p,) int64: columns with the numbers
@@ -19,30 +22,36 @@ class MixtureLabeller:
     cluster: np.ndarray | None = None  # (K,) int32: cluster of each component; None: itself
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the posterior probabilities (n, k) float32 of clusters in prepared rows Z."""
+        """Return the posterior probabilities (n, k) float32 of clusters for prepared rows Z."""
         return self._labelled(Z, 0, len(Z), 0)[1]
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the clusters (n,) int32 with the highest shares; a tie goes to the first."""
+        """Return the cluster (n,) int32 with the highest posterior; of equal ones, the first."""
         return self._labelled(Z, len(Z), 0, 0)[0]
 
     def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return `labels` (n,) and log densities (n,) float64, which count missing values."""
+        """Return `labels` (n,) and log densities (n,) float64.
+
+        A missing value counts with its expected log density.
+        """
         labels, _, densities = self._labelled(Z, len(Z), 0, len(Z))
         return labels, densities[:, 1]
 
     def __call__(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return `shares` and log densities (n, 2) float64 of prepared rows Z (n, D).
+        """Return `shares` and two log densities (n, 2) float64 of prepared rows Z (n, D).
 
-        The first density skips missing values. The second one counts them by their expected log
-        density, so that rows with and without missing values are comparable.
+        The first is the density of the values that are present. The second adds the expected log
+        density of each missing value, so that rows with and without them are comparable.
         """
         return self._labelled(Z, 0, len(Z), len(Z))[1:]
 
     def _labelled(
         self, Z: np.ndarray, n_labels: int, n_shares: int, n_densities: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels, shares and densities of `label_rows`; each has n rows or none."""
+        """Return labels, shares and densities as `label_rows` sets them.
+
+        Each count is len(Z), or 0 for a result that is not needed.
+        """
         own, Z, cluster = self.mixture, np.ascontiguousarray(Z, np.float32), self.cluster
         if cluster is None:
             cluster = np.arange(own.n_components, dtype=np.int32)

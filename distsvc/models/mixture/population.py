@@ -1,17 +1,22 @@
-"""Populations: densities of clusters whose columns may depend on each other.
+"""Populations: flexible densities of clusters, by which the default algorithm compares partitions.
 
-The density of a column is conditional on the columns before it. A number has a regression on hinges
-and products of earlier numbers (Friedman 1991). Its variance may depend on the same terms, and its
-residuals may have heavy tails or be skewed. A category has a logistic regression. Terms are added
-if they raise the BIC. So one cluster may be curved, fan out, or have dependent flags.
+A normal density would cut a curved cluster into pieces. So a population describes the columns one
+by one, each given the columns before it:
 
-A number is described on the mapped scale or as stored (Box and Cox 1964). Stored columns often have
-simple relations: they add up, or one is a multiple of another. If a rounded number has few cells in
-a cluster, an ordered probit may describe it instead: a latent variable decides the cell.
+- A number has a regression on hinges and products of earlier numbers (Friedman 1991). Its variance
+  may depend on them, too, and its residuals may have heavy tails or be skewed.
+- A category has a logistic regression.
+- If a rounded number has few cells (different values) in a cluster, an ordered probit may describe
+  it instead: thresholds of a latent variable decide the cell.
 
-A zero-inflated column is a flag, and an amount in the rows where it is not 0. Complete numbers come
-first, then flags, then amounts, then other categories. A regression takes a missing number as the
-mean of the cluster.
+A term is added if it raises the BIC. So one cluster may be curved, fan out, or have dependent
+flags. `quality_of` returns the BIC of a partition whose clusters are populations.
+
+A number is described on the mapped scale of the column models or as stored (Box and Cox 1964).
+Stored columns often have simple relations: they add up, or one is a multiple of another. A
+zero-inflated column is a flag, and an amount in the rows where it is not 0. Complete numbers come
+first, then flags, then amounts, then other categories. A regression replaces a missing number by
+the mean of the cluster.
 """
 
 from __future__ import annotations
@@ -35,8 +40,8 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 class ScaledNumbers:
     """Numbers of a table on one scale, (n, p) float64.
 
-    A stored value stands for a cell, the values that round to it. Regressions use the middles of
-    cells as predictors, without the noise of draws.
+    A stored value stands for a cell, all values that round to it. Draws are described; regressions
+    use the middles of cells as predictors, which have no noise.
     """
 
     draws: np.ndarray  # random values from the cells; any finite numbers where missing
@@ -85,8 +90,9 @@ class PopulationRows:
     def order(self) -> np.ndarray:
         """Indices (p,) of the columns of numbers, in the order in which they are modelled.
 
-        Zero-inflated columns are last. Other columns are sorted by their number of missing values,
-        then by R^2 with the best hinge of another column, or product of two others, lowest first.
+        Zero-inflated columns are last. The others are sorted by their number of missing values,
+        then by how well one term predicts them, the worst first. The term is a hinge of another
+        column or a product of two, and R^2 measures the fit.
         """
         V, p = self.values, self.values.shape[1]
         if p < 2:
@@ -102,9 +108,9 @@ class PopulationRows:
 
     @cached_property
     def ordered(self) -> list[np.ndarray]:
-        """For each scale, the numbers (p + f, n) that regressions depend on.
+        """Predictors of the numbers for each scale, (p + f, n) float64.
 
-        They are the middles of the numbers, ordered by `order`, with the f flags just before the
+        They are the middles of the numbers, sorted by `order`, with the f flags just before the
         zero-inflated numbers.
         """
         return [
@@ -113,32 +119,32 @@ class PopulationRows:
 
     @cached_property
     def ordered_present(self) -> np.ndarray:
-        """Mask (p + f, n) of the numbers in `ordered` that are present."""
+        """Mask (p + f, n) of the values in `ordered` that are not missing."""
         return self._with_flags(self.present, self.levels[:, self._flags] >= 0)
 
     @cached_property
     def leading(self) -> np.ndarray:
-        """Number (p,) of leading rows of `ordered` that each number, in `order`, may depend on."""
+        """Number of leading rows of `ordered` that predict each number, (p,), sorted by `order`."""
         place, f = np.arange(len(self.order)), len(self._flags)
         return np.where(place < len(place) - f, place, place + f)
 
     @property
     def _flags(self) -> np.ndarray:
-        """Categories (f,) that are flags, in the order of their numbers."""
+        """Indices (f,) of the categories that are flags of zero-inflated numbers, by `order`."""
         flags = self.flags[self.order]
         return flags[flags >= 0]
 
     def _with_flags(self, numbers: np.ndarray, flags: np.ndarray) -> np.ndarray:
-        """Return (p + f, n): numbers (n, p) in `order`, flags (n, f) before their numbers."""
+        """Return numbers (n, p) and flags (n, f) as rows (p + f, n), sorted as `ordered`."""
         ordered, f = numbers[:, self.order].T, flags.shape[1]
         first = len(ordered) - f
         return np.vstack([ordered[:first], flags.T, ordered[first:]])
 
     @cached_property
     def scale_of(self) -> np.ndarray:
-        """Index (p,) int64 of the scale with the highest BIC for each number, in `order`.
+        """Index of the best scale of each number, (p,) int64, sorted by `order`.
 
-        BICs are for one population of all rows.
+        The best scale has the highest BIC if all rows are one population.
         """
         n, p = self.present.shape
         bics = np.empty((len(self.scales), p))
@@ -154,9 +160,9 @@ class PopulationRows:
         return self._populations[key]
 
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
-        """Return the populations of clusters, given the row numbers of their members.
+        """Return the population of each cluster; `members` are the row numbers of each.
 
-        All other populations are removed from the cache, except the population of all these rows.
+        The cache is emptied of other populations, except the population of all members together.
         """
         found = [self.population(own) for own in members]
         whole = np.sort(np.concatenate(members))
@@ -172,10 +178,10 @@ class PopulationRows:
 
     @cached_property
     def predictors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Predictors (r, n) of categories, and which are present (r, n).
+        """Predictors (r, n) of categories, and a mask (r, n) of those that are not missing.
 
-        They are the mapped numbers of `ordered`, then indicators of the other categories. Each
-        level except a category's first has an indicator.
+        They are the mapped numbers and flags of `ordered`, then indicators of the categories that
+        are no flags: one for each level except the first.
         """
         values, known = [self.ordered[0]], [self.ordered_present]
         for j in self.category_order[len(self._flags) :]:
@@ -186,7 +192,10 @@ class PopulationRows:
 
     @cached_property
     def n_predictors(self) -> np.ndarray:
-        """Number (q,) of leading rows of `predictors` for each category, in `category_order`."""
+        """Number of leading rows of `predictors` that predict each category, (q,).
+
+        Categories are sorted by `category_order`.
+        """
         f, order = len(self._flags), self.category_order
         flags = len(self.order) - f + np.arange(f)
         others = np.cumsum(np.append(0, self.n_levels[order[f:]] - 1))[:-1]
@@ -204,7 +213,10 @@ class PopulationRows:
 
 @dataclass(frozen=True)
 class Population:
-    """Density of one cluster by column: numbers in `order`, categories in `category_order`."""
+    """Density of one cluster, column by column: numbers by `order`, then categories.
+
+    The order is that of `PopulationRows`. The densities are of all n rows, not only of members.
+    """
 
     log_densities: np.ndarray  # (p + q, n): log density of each column, given the previous ones
     n_parameters: np.ndarray  # (p + q,): number of parameters of each column
@@ -233,10 +245,11 @@ class Population:
 def described_numbers(
     rows: PopulationRows, members: np.ndarray, scale_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Describe numbers by one population, fitted to the rows with the indices `members` (m,).
+    """Fit one population's regressions of the p numbers to the rows with the indices `members`.
 
-    Number i in the order `rows.order` is described on the scale scale_of[i]. Returns the log
-    densities (p, n) of the mapped numbers in all rows, and the parameter counts (p,).
+    Number i, in the order of `rows.order`, is described on the scale ``scale_of[i]``. Return its
+    log density in all rows (p, n), as a density of the mapped number, and its number of parameters
+    (p,).
     """
     p, log_n = len(rows.order), float(np.log(len(rows)))
     densities, parameters = np.zeros((p, len(rows))), np.zeros(p, np.int64)
@@ -263,15 +276,15 @@ def _describe_cells(
     densities: np.ndarray,
     parameters: np.ndarray,
 ) -> None:
-    """Describe rounded numbers by an ordered probit of their cells, where it has a higher BIC.
+    """Replace the description of a rounded number by an ordered probit if that has a higher BIC.
 
-    Changes the log densities (k, p, n) of rows in k clusters, and the parameter counts (p,). Index
-    c n + i stands for row i in cluster c. V (p, k n) are predictors with such columns, and `own`
-    (m,) are the indices to which the probit is fitted. Clusters differ by their means. The
-    probability of a cell is multiplied by the density of the draw inside the cell, so that both
+    Changes `densities` (k, p, n), the log densities of rows in k clusters, and `parameters` (p,),
+    their numbers of parameters. The clusters have one probit, and differ by their means. Column
+    c n + i of the predictors V (p, k n) is row i, seen as a row of cluster c. The probit is fitted
+    to the columns `own` (m,). Numbers with more than `MOST_LEVELS` cells in these rows are skipped.
+
+    The probability of a cell is multiplied by the density of the draw inside the cell, so that both
     descriptions are densities of draws.
-
-    Numbers with more than `MOST_LEVELS` cells in these rows are skipped.
     """
     k, n, log_n = len(densities), len(rows), float(np.log(len(rows)))
     knots = knots_of(V[:, own].T)
@@ -311,9 +324,10 @@ def _describe_cells(
 
 
 def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means (u,) of a standard normal variable in cells with `counts` (u,) rows.
+    """Return scores (u,) of cells with `counts` (u,) rows, and thresholds (u - 1,) between them.
 
-    Also returns the thresholds (u - 1,) between the cells.
+    Thresholds cut a standard normal variable so that each cell has its share of the rows. A cell's
+    score is the mean of the variable between its thresholds.
     """
     edges = np.append(ndtri(np.append(0.0, np.cumsum(counts)[:-1] / counts.sum())), np.inf)
     heights = np.exp(-0.5 * edges**2) / np.sqrt(2.0 * np.pi)
@@ -321,11 +335,11 @@ def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int:
-    """Return the effective number of parameters if each cell (u,) has a free probability.
+    """Return the effective number of parameters of free probabilities of the u cells.
 
-    With this number the BIC is the logarithm of the marginal likelihood of the `counts` (u,). The
-    prior is a Dirichlet distribution, with the weight of one row in all. `prior` (u,) has its
-    weights of these cells: their probabilities by the column's model.
+    With this number, the BIC is the logarithm of the marginal likelihood of the `counts` (u,),
+    rounded up. The prior is a Dirichlet distribution with the weight of one row. `prior` (u,) are
+    its weights of these cells: their probabilities by the column's model.
     """
     n_rows = counts.sum() + 1.0
     log_likelihood = (np.log((counts + prior) / n_rows) * counts).sum()
@@ -336,11 +350,11 @@ def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int
 def shifted_population(
     rows: PopulationRows, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Describe numbers by one population with a mean for each cluster.
+    """Fit one regression of each number that all k clusters share, about the cluster's own mean.
 
-    `labels` (m,) of the first rows are from 0 to k - 1. The population is fitted to these rows
-    after the mean of the row's cluster was subtracted. Returns the log densities (k, p, n) of all
-    rows in each cluster, and the parameter counts (p,).
+    The regressions are fitted to the first m rows, minus the mean of the row's cluster. `labels`
+    (m,), from 0 to k - 1, are these clusters. Return the log densities (k, p, n) of all rows as
+    rows of each cluster, and the numbers of parameters (p,).
     """
     n, p, m, log_n = len(rows), len(rows.order), len(labels), float(np.log(len(rows)))
     own = labels * n + np.arange(m)
@@ -369,7 +383,7 @@ def shifted_population(
 
 
 def _shifted(rows: PopulationRows, scale: int, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return (p, k n): numbers less their means in cluster 0, then in cluster 1, and so on.
+    """Return numbers minus their cluster means, (p, k n): as rows of cluster 0, then 1, and so on.
 
     `labels` (m,) are the clusters of the first m rows. Missing numbers are 0.
     """
@@ -383,7 +397,7 @@ def _shifted(rows: PopulationRows, scale: int, labels: np.ndarray, k: int) -> np
 
 
 def _filled(V: np.ndarray, present: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return V (r, n) with the mean of the rows `members` (m,) in place of missing values."""
+    """Return V (r, n) float64 with missing values replaced by the mean of the rows `members`."""
     gaps = np.flatnonzero(~present.all(axis=1))
     if not len(gaps):
         return V.astype(np.float64, copy=False)
@@ -396,7 +410,7 @@ def _filled(V: np.ndarray, present: np.ndarray, members: np.ndarray) -> np.ndarr
 
 @dataclass(frozen=True)
 class Quality:
-    """Fit of a partition to rows."""
+    """How well a partition describes rows: log-likelihoods and number of parameters."""
 
     log_density: np.ndarray  # (m,) float64: log-likelihoods of the rows that were fitted
     n_parameters: int
@@ -405,12 +419,12 @@ class Quality:
 
     @property
     def bic(self) -> float:
-        """Bayesian information criterion, in nats: higher is better."""
+        """Bayesian information criterion in nats; higher is better."""
         n = len(self.log_density)
         return float(self.log_density.sum()) - 0.5 * self.n_parameters * float(np.log(n))
 
     def predicts_better_than(self, other: Quality) -> float:
-        """Return the z statistic of the gain in BIC on the held-out rows (Vuong 1989)."""
+        """Return the z statistic of this partition's gain in BIC on held-out rows (Vuong 1989)."""
         assert self.held_out is not None
         assert other.held_out is not None
         gains = self.held_out - other.held_out
@@ -420,13 +434,11 @@ class Quality:
 
 
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
-    """Return the quality of a partition as a mixture of the populations of its clusters.
+    """Return the quality of a partition: the fit of a mixture in which clusters are populations.
 
-    Populations are fitted to the first m rows, whose `labels` (m,) start from 0.
-
-    Each column has the description with the highest BIC. The choices are a common description of
-    all clusters (Raftery and Dean 2006), and a description for each cluster. Numbers have a third
-    choice: a common description with a mean for each cluster.
+    Populations are fitted to the first m rows; `labels` (m,) from 0 are their clusters. For each
+    column, the BIC chooses one of these descriptions: one for all clusters (Raftery and Dean 2006),
+    one for each cluster, or, for a number, one for all clusters with a mean for each.
     """
     m, k, p = len(labels), int(labels.max()) + 1, len(rows.order)
     whole = rows.population(np.arange(m))
@@ -454,9 +466,9 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
 
 
 def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
-    """Return the quality by log densities (k, n) of clusters that were fitted to the first m rows.
+    """Return the quality of a mixture whose k clusters are fitted to the first m rows.
 
-    The log densities include the logarithms of the clusters' shares.
+    `joint` (k, n) are the log densities of rows in clusters, plus the logs of the clusters' shares.
     """
     k, n = joint.shape
     top = joint.max(axis=0)
@@ -469,20 +481,23 @@ def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
 
 
 def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:
-    """Return the BIC of the labelled rows from log densities (k, n) by cluster, or (1, n)."""
+    """Return the BIC of the rows with `labels` (m,), each described by its cluster.
+
+    `log_densities` (k, n) are by cluster; (1, n) if all clusters have one description.
+    """
     n = len(labels)
     at = labels if len(log_densities) > 1 else 0
     return float(log_densities[at, np.arange(n)].sum()) - 0.5 * n_parameters * float(np.log(n))
 
 
 def _unit_columns(X: np.ndarray) -> np.ndarray:
-    """Return the columns of X (n, p), shifted to mean 0 and scaled to length 1."""
+    """Return X (n, p) with columns of mean 0 and length 1."""
     centred = X - X.mean(axis=0)
     return np.asarray(centred / (np.linalg.norm(centred, axis=0) + 1e-12))
 
 
 def knots_of(own: np.ndarray) -> np.ndarray:
-    """Return the quantiles `KNOTS` of rows own (m, p), as an array (p, len(KNOTS))."""
+    """Return the quantiles `KNOTS` of each column of `own` (m, p), as an array (p, len(KNOTS))."""
     if not len(own):
         return np.zeros((own.shape[1], len(KNOTS)))
     return np.ascontiguousarray(np.quantile(own, KNOTS, axis=0).T)

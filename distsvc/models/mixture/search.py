@@ -1,8 +1,9 @@
-"""The search for a mixture: number of components and shape of covariances by BIC.
+"""The search for the mixture with the best BIC: how many components, and which covariances.
 
-Each shape is fitted with 1, 2, ... components, until the BIC has not risen for `PATIENCE` fits.
-Each fit starts from the best of several short runs: two from k-means, and `SPLITS` from the
-previous fit with one of its components split in two. Nothing is random.
+The covariances are full, tied (diagonal along common axes) or diagonal. Each of these shapes is
+fitted with 1, 2, ... components, until the BIC has not risen for `PATIENCE` fits. Each fit goes on
+from the best of several short runs. Two of them start from k-means. `SPLITS` others start from the
+previous fit, with one of its components split in two. Nothing is random.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +19,10 @@ from distsvc.models.rows.threads import map_threads, one_thread
 SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
 
 MAX_COMPONENTS = 20
-"""Maximum number of components, unless `n_components` asks for more."""
+"""Maximum number of components, unless a larger number is given."""
 
 MAX_WANTED = 400
-"""Maximum number of components that `n_components` sets; more are fitted as this number.
+"""Maximum number of components that a user can choose; a larger number is lowered to it.
 
 The time of a search grows faster than the square of the number.
 """
@@ -30,14 +31,14 @@ PATIENCE = 2
 """Number of consecutive fits without a higher BIC that ends the search of a shape."""
 
 SPLITS = 2
-"""Number of components to split, one for each start; the components with the largest scatter."""
+"""Number of starts that split a component of the previous fit: those with the largest scatter."""
 
 MIN_SPLIT_ROWS = 10
 """Number of rows that a component must exceed to be split."""
 
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
-"""EM steps of a short run; maximum steps of a fit and of k-means; a fit also ends if a step gains
-less than this tolerance, in nats per row."""
+"""Steps of EM in a short run; maximum number of steps of a fit and of k-means; and the gain in nats
+per row below which a fit ends."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class MixtureFit:
 
 @dataclass(frozen=True)
 class MixtureSearch:
-    """All fits of a search."""
+    """The fitted mixtures of all shapes and numbers of components."""
 
     fits: list[MixtureFit]  # shape by shape, by number of components
 
@@ -60,7 +61,7 @@ class MixtureSearch:
 
     @cached_property
     def best_of_each(self) -> list[MixtureFit]:
-        """The best fit of each number of components, in ascending order of this number."""
+        """The best fit with each number of components, the lowest number first."""
         ranked = sorted(self.fits, key=lambda fit: -fit.bic)
         sizes = [fit.mixture.n_components for fit in ranked]
         return [ranked[sizes.index(k)] for k in sorted(set(sizes))]
@@ -74,11 +75,11 @@ def search(
     shapes: Sequence[Shape] = SHAPES,
     prior: Prior | None = None,
 ) -> MixtureSearch:
-    """Fit mixtures of each shape to rows, with growing numbers of components.
+    """Fit mixtures of each shape to n rows, with growing numbers of components.
 
-    `latent` (n, r) are the same rows as continuous variables, for starts by k-means. Up to
-    `n_components`, or `MAX_WANTED`, are tried even if the BIC falls. If none of the `shapes` can be
-    fitted, the covariances are diagonal. The default of `prior` is computed from `rows`.
+    `latent` (n, r) are the same rows as continuous variables, on which k-means finds starts. All
+    numbers up to `n_components`, at most `MAX_WANTED`, are tried even if the BIC falls. If none of
+    the `shapes` can be fitted, the covariances are diagonal. `prior` is by default that of `rows`.
     """
     prior = prior or Prior.of(rows)
     n_components = wanted_components(n_components)
@@ -92,7 +93,7 @@ def search(
 
 
 def wanted_components(n_components: int | None) -> int | None:
-    """Return the number of components to fit, at most `MAX_WANTED`; None if the BIC chooses it."""
+    """Return `n_components`, at most `MAX_WANTED`; None if the BIC chooses the number."""
     return None if n_components is None else min(n_components, MAX_WANTED)
 
 
@@ -109,7 +110,7 @@ def _principal_direction(centred: np.ndarray) -> np.ndarray:
 def _direction_of_least_kurtosis(centred: np.ndarray) -> np.ndarray:
     """Return the direction (r,) in which centred rows (n, r) have the least kurtosis.
 
-    It is an invariant coordinate (Tyler et al. 2009): two clusters of similar size lie along it.
+    Two clusters of similar size lie apart along this invariant coordinate (Tyler et al. 2009).
     """
     sphering = _sphering(centred)
     Z = centred @ sphering
@@ -118,7 +119,7 @@ def _direction_of_least_kurtosis(centred: np.ndarray) -> np.ndarray:
 
 
 def _sphering(centred: np.ndarray) -> np.ndarray:
-    """Return the map (r, s) that gives centred rows (n, r) the identity as their covariance."""
+    """Return a matrix (r, s) that maps centred rows (n, r) to rows with covariance I."""
     variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
     rounding = len(variances) * np.finfo(np.float32).eps  # as numpy.linalg.matrix_rank
     kept = variances > rounding * variances[-1]
@@ -126,9 +127,9 @@ def _sphering(centred: np.ndarray) -> np.ndarray:
 
 
 class _Parts:
-    """A growing number of parts of rows X (n, r), by PCA-Part (Su and Dy 2007).
+    """Starts of k-means: rows X (n, r), cut into a growing number of parts (Su and Dy 2007).
 
-    The part with the largest scatter is cut at its mean, across its `direction`.
+    Each cut is at the mean of the part with the largest scatter, across the part's `direction`.
     """
 
     def __init__(self, X: np.ndarray, direction: Callable[[np.ndarray], np.ndarray]):
@@ -136,7 +137,7 @@ class _Parts:
         self.labels, self.scatter = np.zeros(len(X), np.int64), [_scatter(X)]
 
     def k_means(self, k: int) -> np.ndarray:
-        """Return the labels (n,) of k-means that starts from at most k parts; k must not fall."""
+        """Return the labels (n,) of k-means from at most k parts; k is no lower than before."""
         X, labels, scatter = self.X, self.labels, self.scatter
         if not X.shape[1]:  # every column is constant
             return labels
@@ -158,10 +159,10 @@ class _Parts:
 
 
 class _Starts:
-    """Partitions by k-means that fits start from; results are cached.
+    """Partitions from which fits of a mixture start: by k-means, or with a component split.
 
     k-means is run on the rows, and on sphered rows, where long clusters become compact (Scrucca and
-    Raftery 2015).
+    Raftery 2015). Its results are cached.
     """
 
     def __init__(self, latent: np.ndarray):
@@ -171,7 +172,7 @@ class _Starts:
 
     @cached_property
     def _parts(self) -> tuple[_Parts, _Parts]:
-        """Parts of the rows and of the sphered rows, whose covariance is the identity."""
+        """Parts of the rows, and parts of the sphered rows, whose covariance is the identity."""
         centred = self.latent - self.latent.mean(axis=0)
         sphered = np.asarray(centred @ _sphering(centred))
         return (
@@ -180,14 +181,14 @@ class _Starts:
         )
 
     def of(self, k: int) -> list[np.ndarray]:
-        """Return two partitions into at most k clusters, as posteriors (n, k) of 0 and 1."""
+        """Return two partitions by k-means into at most k clusters, as 0/1 posteriors (n, k)."""
         with self._lock:
             if k not in self._known:
                 self._known[k] = [parts.k_means(k) for parts in self._parts]
             return [np.eye(k)[labels] for labels in self._known[k]]
 
     def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
-        """Return posteriors (n, k + 1), each with one of the widest components split in two."""
+        """Return at most `SPLITS` posteriors (n, k + 1): each splits a wide component in two."""
         labels, k = posterior.argmax(axis=1), posterior.shape[1]
         spread = np.zeros(k)
         for c in range(k):
@@ -207,10 +208,10 @@ class _Starts:
 
 
 def has_full_covariances(rows: MixtureRows) -> bool:
-    """Return True if rows have two numbers or more, and few patterns of missing numbers.
+    """Return True if full covariances suit rows: two numbers or more, few missing patterns.
 
-    Patterns are few if factorising their covariances takes no longer than the work for all rows. A
-    pattern takes p^3 / 3 operations, and a row takes p^2.
+    A pattern of missing numbers needs a factorisation of its covariances, about p^3 / 3 operations;
+    a row needs p^2. Patterns are few if they need no more operations than the rows.
     """
     n, p = rows.X.shape
     return p > 1 and len(rows.by_pattern.starts) * p <= 3 * n
@@ -230,7 +231,7 @@ def possible_shape(rows: MixtureRows, k: int) -> Shape:
 def _fits(
     rows: MixtureRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
 ) -> list[MixtureFit]:
-    """Return the fits of one shape by number of components."""
+    """Return the fits of one shape with 1, 2, ... components; none if the shape does not suit."""
     n = len(rows)
     fits: list[MixtureFit] = []
     if shape != "diagonal" and not has_full_covariances(rows):

@@ -1,1 +1,1 @@
-"""Clusters that are the components of a mixture of normals and categories."""
+"""The algorithm "mixture": clusters are the components of a mixture of normals and categories."""

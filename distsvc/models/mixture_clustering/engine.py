@@ -1,4 +1,8 @@
-"""The fit of a mixture to the pilot rows, for estimators and jobs."""
+"""The steps of the algorithm "mixture" on the pilot (a sample of rows), for estimators and jobs.
+
+`model_columns` models the columns, `set_pilot` takes the sample, `learn` searches the number of
+components and makes the rule, and `add` refines the mixture by further rows.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,14 +23,17 @@ from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rules.fields import Facts
 
 MAX_SEARCH_ROWS = 4_000
-"""Maximum number of pilot rows used to choose the number of components; all rows refine the fit."""
+"""Maximum number of pilot rows used to choose the number of components.
+
+The chosen mixture is then fitted to all pilot rows.
+"""
 
 PILOT_STEPS, PILOT_TOLERANCE = 100, 1e-5
 """Maximum EM steps on all pilot rows, and the gain in nats per row below which they end."""
 
 
 class MixtureEngine(Engine):
-    """Fits a mixture to the pilot rows, which are not centred."""
+    """Fits a mixture to pilot rows in memory, and makes its rule."""
 
     centre: np.ndarray  # (r,) float64: zeros
     columns: ColumnModel | None = None  # model of the stored columns; None if rows are only scaled
@@ -55,7 +62,10 @@ class MixtureEngine(Engine):
         given: Sequence[GivenColumn] | None = None,
         before: ColumnModel | None = None,
     ) -> ColumnModel:
-        """Model the stored columns of pilot rows X (m, d) with keys (m,), as `ColumnModel.of`."""
+        """Model the columns of stored pilot rows X (m, d) with keys (m,).
+
+        The other parameters are those of `ColumnModel.of`.
+        """
         rows = sampling.rows_of(self.seed, keys)
         columns = ColumnModel.of(X, nominal, given, before, rows)
         layout = columns.layout
@@ -65,7 +75,10 @@ class MixtureEngine(Engine):
         return columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set the pilot rows (m, r): latent variables of `columns`, or else scaled columns."""
+        """Set the pilot rows (m, r) of a table of `n_rows`.
+
+        They are latent variables if columns are modelled, else the scaled columns.
+        """
         self.centre, self._latent, self.n_rows = np.zeros(pilot.shape[1]), pilot, n_rows
         if self.columns is None:
             none = np.zeros(0, np.int64)
@@ -78,7 +91,7 @@ class MixtureEngine(Engine):
         return self.centre if self.columns is None else self.columns.origin(self.centre)
 
     def learn(self) -> None:
-        """Choose the number of components and fit them; set the rule."""
+        """Choose the number of components unless it is given; set `mixture`, `rule` and `bic`."""
         self.mixture, self.rule = self.fit_components(self.n_components)
         n = len(self._rows)
         likelihood = float(self.mixture.likelihoods(self._rows).sum())
@@ -99,7 +112,10 @@ class MixtureEngine(Engine):
             self.notes.append(f"n_components = {self.n_components}, but {reason} {found}")
 
     def fit_components(self, n_components: int | None) -> tuple[NormalMixture, ComponentRule]:
-        """Return a mixture with at most `n_components`, and its rule; None chooses by the BIC."""
+        """Return a mixture of `n_components`, and its rule; if None, the BIC chooses the number.
+
+        There are fewer components if the rows are too few.
+        """
         m = min(len(self._rows), MAX_SEARCH_ROWS)
         first = self._rows.take(np.arange(m))
         found = search(first, self._latent[:m], n_components, self.n_jobs)
@@ -116,8 +132,8 @@ class MixtureEngine(Engine):
     def add(self, X: np.ndarray) -> None:
         """Refine the mixture by further stored rows X (n, d); column models don't change.
 
-        Posterior-weighted sums of X are added to the sums of earlier rows, and the mixture is
-        computed from the total: incremental EM (Neal and Hinton 1998).
+        The sums of X, weighted by posteriors, are added to the sums of all earlier rows. They give
+        the new mixture: incremental EM (Neal and Hinton 1998).
         """
         assert self.columns is not None
         numbers = np.arange(self.n_rows, self.n_rows + len(X))

@@ -1,4 +1,4 @@
-"""Clusters by a mixture of normals and categories; the BIC chooses the number of components."""
+"""The scikit-learn estimator of the algorithm "mixture"."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
@@ -20,7 +20,7 @@ from distsvc.models.rows.sampling import seed_of
 
 
 class LogDensities(Values):
-    """Picklable function from rows to their log densities in a mixture."""
+    """Function from rows to their log densities in a mixture; it can be pickled for workers."""
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
         """Return the log densities (n,) float64 of prepared rows Z (n, d) float32."""
@@ -34,15 +34,15 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
 
     Each column is first mapped to a scale on which it is nearly normal. The map accounts for
     rounding, skew, counts and many zeros. Flags and text are categories. Missing values are
-    integrated out. The covariances of the components are full, or diagonal along common axes
-    ("tied"), or diagonal. Their form and the number of components are chosen by the Bayesian
-    information criterion (BIC). Learning uses up to 10,000 rows, drawn at random.
+    integrated out. The Bayesian information criterion (BIC) chooses the number of components and
+    the form of their covariances: full, diagonal along common axes ("tied"), or diagonal. Learning
+    uses up to 10,000 rows, drawn at random.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components, at most 400; None to choose it by the BIC, up to 20. If fewer have
-        rows, or more are wanted, a warning says how many there are.
+        Number of components, at most 400; None to choose it by the BIC, up to 20. A warning is
+        issued if the mixture has another number, as for a sample of too few rows.
     n_jobs : int or None, default=None
         Number of threads, as in `SupportVectorClustering`.
     verbose : int, default=0
@@ -61,18 +61,18 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     n_clusters_ : int
         Number of components.
     weights_ : ndarray of shape (K,), float64
-        Shares of the components.
+        Share of each component in the rows.
     means_ : ndarray of shape (K, p), float64
-        Means of the numbers, on the mapped scale.
+        Means of the numbers, as mapped.
     covariances_ : ndarray of shape (K, p, p), float64
-        Covariances of the numbers, on the mapped scale.
+        Covariances of the numbers, as mapped.
     covariance_type_ : {"full", "tied", "diagonal"}
         Form of the covariances.
     chances_ : list of ndarray of shape (K, L), float64
         Probabilities of the L levels of each category.
     number_columns_, category_columns_ : ndarray of shape (p,) and (q,), int64
-        Columns of X with numbers, and with categories. A column with many zeros is in both.
-        Constant columns and copies of other columns are in neither.
+        Indices of the columns of X with numbers, and with categories. A column with many zeros is
+        in both. Constant columns and copies of other columns are in neither.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
 
@@ -87,10 +87,10 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     variance is added to its variance in every component. No component is therefore narrower than a
     twentieth of the column's standard deviation.
 
-    `score_samples` is the log density of a row in the mixture, in nats, on the mapped scale.
-    Missing values do not count. `decision_function` is the log density relative to the outlier
-    limit of the row's cluster. Its unit is the distance from the cluster's median to its lowest
-    twentieth. Four in a thousand rows of a normal cluster have a negative score.
+    `score_samples` is the log density of the mapped row in the mixture, in nats, without missing
+    values. `decision_function` is the log density above the outlier limit of the row's cluster. Its
+    unit is the distance between two quantiles of the cluster's log densities: the median and the
+    5 % quantile. It is negative for four in a thousand rows of a normal cluster.
 
     The first block of `partial_fit` is fitted as by `fit`. Further blocks refine the mixture, but
     not the maps of columns or the number of components, by incremental EM (Neal and Hinton 1998).
@@ -130,7 +130,8 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     def bic(self, X: TableLike) -> float:
         """Return the Bayesian information criterion of the mixture for rows; lower is better.
 
-        Compare only models that were fitted to the same rows: column maps differ otherwise.
+        Compare only models that were fitted to the same rows, because otherwise their maps of the
+        columns differ.
 
         Parameters
         ----------

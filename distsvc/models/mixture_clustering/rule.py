@@ -1,4 +1,4 @@
-"""Rule whose clusters are the components of a mixture; scores are by the mixture's density."""
+"""The rule of the algorithm "mixture", and outlier limits of log densities."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from distsvc.models.rules.rule import Rule, ScoreWords
 
 
 def density_tails(densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> np.ndarray:
-    """Return `middles`, `tails` and `limits` (3, k) of a `ComponentRule` with p numbers.
+    """Return `middles`, `tails` and `limits`, (3, k), of a `ComponentRule` with p numbers.
 
-    They are computed from the log densities (m,) of rows with `labels` (m,). For small clusters
-    they are the medians over the other clusters.
+    They describe the log `densities` (m,) of the rows in each cluster, given the `labels` (m,).
+    Small clusters get the medians of the results of all larger clusters.
     """
     sizes = np.bincount(labels, minlength=k)
     large = sizes >= SHARES_OUTSIDE.min_size * len(labels) / max((sizes > 0).sum(), 1)
@@ -32,7 +32,11 @@ def density_tails(densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> 
 
 
 def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
-    """Return median, tail length, and outlier limit in tails, of ascending log densities (m,)."""
+    """Return three statistics of ascending log densities (m,) of one cluster with p numbers.
+
+    They are the median, the length of the lower tail in nats, and the distance of the outlier limit
+    below the median in tail lengths.
+    """
     usual, outside = SHARES_OUTSIDE.tail, SHARES_OUTSIDE.outside
     share, inside = SHARES_OUTSIDE.first_tail, densities
     for number in range(4):  # each round skips the outliers of the previous round
@@ -47,9 +51,9 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def density_depth(share: float, p: int) -> float:
-    """Return the distance between two quantiles of the log density of p normal columns, in nats.
+    """Return how far a quantile of the log density of p normal columns is below its median.
 
-    They are the median, and the quantile with a `share` of the rows below.
+    The unit is nats. A `share` of the rows have a lower log density than the quantile.
     """
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
@@ -58,7 +62,8 @@ def density_depth(share: float, p: int) -> float:
 class OfMixture(Rule):
     """Base of rules by a mixture of normals and categories.
 
-    `weights` to `n_levels` are fields of `NormalMixture`, and the others of `MixtureLabeller`.
+    `weights` to `n_levels` are the mixture, as in `NormalMixture`. `numbers`, `absent` and `levels`
+    are columns of prepared rows, as in `MixtureLabeller`.
     """
 
     weights: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
@@ -124,9 +129,9 @@ class ComponentRule(OfMixture):
         places: tuple[np.ndarray, np.ndarray, np.ndarray],
         Z: np.ndarray,
     ) -> Self:
-        """Return the rule of a mixture, with `middles` to `limits` by prepared rows Z (m, d).
+        """Return the rule of a mixture; its outlier limits are fitted to prepared rows Z (m, d).
 
-        `places` are `numbers`, `absent` and `levels`.
+        `places` are the fields `numbers`, `absent` and `levels`.
         """
         posterior, densities = MixtureLabeller(mixture, *places)(Z)
         labels = posterior.argmax(axis=1)
@@ -154,7 +159,7 @@ class ComponentRule(OfMixture):
         return self._scores(posterior.argmax(axis=1), densities[:, 1])
 
     def log_densities(self, Z: np.ndarray) -> np.ndarray:
-        """Return the log densities (n,) float64 of the values in prepared rows Z (n, d) float32."""
+        """Return the log densities (n,) of prepared rows Z (n, d), without their missing values."""
         return self._labeller(Z)[1][:, 0]
 
     def check(self) -> None:
