@@ -1,7 +1,8 @@
-"""The density of one column on the scale with the highest BIC.
+"""The density of one column of numbers: which scale fits best, and how many peaks there are.
 
-A stored value stands for a cell: the interval that rounds to it. A cell has a probability on every
-scale, so the likelihoods of scales are comparable without a Jacobian.
+A stored value stands for a cell: the interval that rounds to it. The likelihood is that of the rows
+in cells. A cell has a probability on every scale, so the BICs of scales are comparable without a
+Jacobian.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from scipy.special import expit, log_ndtr, ndtr, ndtri
 from distsvc.kernels.mixture import MIN_RELATIVE_SD, fit_cells
 
 MAX_CELLS = 150
-"""Maximum number of cells of a density; if there are more values, neighbours share a cell."""
+"""Maximum number of cells of a column; if it has more values, neighbouring ones share a cell."""
 
 MAX_NORMALS = 3
 """Maximum number of normals in a column's density."""
@@ -26,10 +27,10 @@ DENSITY_ROUNDING = 1e-9
 """Maximum change of a density between cells that counts as rounding, relative to its maximum."""
 
 ORIGIN_GRID = 4096.0
-"""Distance of the origins for moments, in spreads of a density."""
+"""Step between the origins about which moments are summed, relative to the spread of a density."""
 
 KNOTS_PER_NORMAL = 64
-"""Number of knots per normal in the table of a distribution function."""
+"""Number of knots for each normal, where a distribution function is tabulated."""
 
 
 def _root(x: np.ndarray) -> np.ndarray:
@@ -62,12 +63,12 @@ INVERSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
     "log": lambda place: (np.exp(place), np.exp(place)),
     "logit": lambda place: (expit(place), expit(place) * (1.0 - expit(place))),
 }
-"""Functions that return the inverse of a scale and its derivative, by the scale's name."""
+"""Functions by scale: they return the stored values of places on the scale, and the derivatives."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a column; the outermost cells are open."""
+    """The cells of a column and their rows; the outermost two cells have no outer end."""
 
     edges: np.ndarray  # (m - 1,) float64: borders between neighbouring cells
     counts: np.ndarray  # (m,) float64: number of rows in each cell
@@ -91,8 +92,8 @@ class Cells:
 def step_of(values: np.ndarray, counts: np.ndarray) -> float:
     """Return the step to which a column is rounded, or 0 if the column is continuous.
 
-    The step is the commonest gap between neighbouring distinct values (u,) with counts (u,). A
-    column is continuous if more than half of its rows have distinct values.
+    The step is the commonest gap between neighbouring distinct values (u,) with `counts` (u,) rows.
+    A column is continuous if it has more distinct values than half of its rows.
     """
     if len(values) < 2 or 2 * len(values) > counts.sum():
         return 0.0
@@ -104,7 +105,7 @@ def step_of(values: np.ndarray, counts: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class ColumnDensity:
-    """A mixture of normals, or a uniform density, of a column on a scale."""
+    """The density of a column on a scale: a mixture of normals, or uniform."""
 
     scale: str  # key of `SCALES`
     weights: np.ndarray  # (k,) float64
@@ -114,9 +115,9 @@ class ColumnDensity:
     uniform: bool = False
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return ascending knots (g,) on the `scale`, and their normal scores (g,).
+        """Return ascending places (g,) on the `scale`, and their normal scores (g,).
 
-        The normal score is the standard normal quantile of the distribution function.
+        A normal score is the quantile of a standard normal with the same probability below it.
         """
         if self.uniform:
             low, high = self.means[0], self.sds[0]
@@ -137,16 +138,16 @@ class ColumnDensity:
         return places[rising], scores[rising]
 
     def _log_mass(self, places: np.ndarray, upper: bool = False) -> np.ndarray:
-        """Return the log probabilities (g,) below `places` (g,), or above if `upper`."""
+        """Return the log probabilities (g,) below `places` (g,), or above them if `upper`."""
         z = (places[:, None] - self.means) / self.sds
         terms = log_ndtr(-z if upper else z) + np.log(self.weights)
         top = terms.max(axis=1)
         return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 
     def is_unimodal(self, cells: Cells) -> bool:
-        """Return True if the density has at most one peak between the outermost cells.
+        """Return True if the density has at most one peak between the two outermost cells.
 
-        Outermost cells are open: where their rows lie is unknown, so a peak there is meaningless.
+        The places of rows in the outermost cells are unknown, so a peak there means nothing.
         """
         edges = SCALES[self.scale](cells.edges)
         if self.uniform or len(self.means) == 1 or len(edges) < 4:
@@ -171,10 +172,10 @@ class ColumnDensity:
 
 
 def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
-    """Return the density with the highest BIC over scales and numbers of normals.
+    """Return the density of a column with the highest BIC among `scales` and numbers of normals.
 
-    A scale other than "identity" must also have the higher BIC if both have a single normal. Return
-    None if no scale is defined for all edges of cells.
+    A scale other than "identity" needs a higher BIC than "identity" in two comparisons: of the best
+    densities, and of single normals. Return None if no scale is defined for all edges of cells.
     """
     best: ColumnDensity | None = None
     plain = -np.inf  # BIC of one normal on the scale "identity"
@@ -192,7 +193,10 @@ def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
 
 
 def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDensity]:
-    """Yield densities of 1 to `MAX_NORMALS` normals; on "identity" then a uniform density."""
+    """Yield densities of 1 to `MAX_NORMALS` normals, and on "identity" also a uniform density.
+
+    `edges` (m - 1,) are the edges of cells on the scale.
+    """
     counts, n = cells.counts, float(cells.counts.sum())
     share = np.cumsum(counts)[:-1] / n
     z = ndtri(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))

@@ -1,4 +1,4 @@
-"""The kind and scale of each modelled column in words, with the reason."""
+"""The kind and scale of each modelled column in words for users, with the reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TIME_STEPS = {"a day": 86_400, "an hour": 3_600, "a minute": 60, "a second": 1}
 """Units in which steps between times are described, in seconds."""
 
 SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
-"""Words for the keys of `SCALES`."""
+"""Words for the scales (keys of `SCALES`)."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ def described(
     given: Sequence[GivenColumn] | None = None,
     units: Sequence[str] = (),
 ) -> list[ColumnDescription]:
-    """Return the descriptions of the stored columns `names` (d,) of a model.
+    """Describe the kind and scale of each column of a model; `names` (d,) are the columns' names.
 
-    `given` are the kinds and scales from the job file. `units` are "days" or "seconds" for times,
-    and empty for other columns.
+    `given` are the kinds and scales from the job file. `units` (d,) are "days" or "seconds" for
+    times, and empty for other columns.
     """
     found = []
     salts = model.salts.tolist()
@@ -61,7 +61,7 @@ def described(
 
 
 def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescription:
-    """Describe a column of numbers; the spike of a zero-inflated column is left out."""
+    """Describe a column of numbers; for a zero-inflated column, the scale of its amounts."""
     of = column.map if column.amounts is None else column.amounts
     kind = column.kind
     reason = {
@@ -80,7 +80,7 @@ def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescri
 
 
 def _rounding(of: NumberMap, unit: str) -> str:
-    """Describe the step of a map, or the commonest gap if not all values are multiples of it."""
+    """Return the reason why a column counts as rounded: its step, or its commonest gap."""
     step = f"{of.step:.6g}"
     if of.step and of.has_steps(of.values, float(step)):
         return f"rounded to {_step_words(step, unit)}"
@@ -88,7 +88,7 @@ def _rounding(of: NumberMap, unit: str) -> str:
 
 
 def _step_words(step: str, unit: str) -> str:
-    """Return the step of a column of times in words, such as "15 minutes"; others unchanged."""
+    """Return a step in days or seconds in words, such as "15 minutes"; without a unit, as it is."""
     if not unit:
         return step
     seconds = float(step) * (86_400 if unit == "days" else 1)

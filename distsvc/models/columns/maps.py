@@ -1,4 +1,8 @@
-"""Monotone maps of stored numbers to the scale of learners."""
+"""The map of one column of numbers: from stored values to nearly normal ones.
+
+Learning takes random draws from the cells of stored values, because rounding would leave gaps.
+Labels and scores take the medians of cells, so that equal values are mapped equally.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,13 +28,14 @@ ON_GRID = 1e-6
 """Maximum distance of a rounded value from a multiple of the step, in steps."""
 
 MIN_BEND = 1e-6
-"""Minimum range of a column, relative to its largest value, for scales other than "identity".
+"""Minimum range of a column, relative to its largest value, at which a root or logarithm is tried.
 
-Below it, the other scales are straight lines in any sample, and lose digits.
+Below it, these scales are nearly straight lines over the column, and lose digits.
 """
 
 MAX_RANGES = 1e12
-"""Maximum distance from the learned range of a value outside the scale, in lengths of the range."""
+"""Distance from the learned range, in range lengths, beyond which a value outside the domain of the
+scale is mapped as if it were no farther."""
 
 ROUNDING = 2.0**-23
 """Maximum distance of values that count as equal, relative to their size.
@@ -41,7 +46,7 @@ It is the error of two roundings to 32-bit floats.
 
 @dataclass(frozen=True)
 class GivenColumn:
-    """Kind and scale of a column from the job file; None to choose by its values."""
+    """Kind and scale of a column from the job file; None if the column's values decide."""
 
     kind: str | None = None
     scale: str | None = None
@@ -52,11 +57,12 @@ AS_FOUND = GivenColumn()
 
 @dataclass(frozen=True)
 class NumberMap:
-    """A monotone map of stored numbers, saved as tables.
+    """A monotone map of a column's stored numbers to a nearly normal scale.
 
     A column with one peak is mapped to a standard normal by its distribution function. A column
-    with several peaks is standardised on its scale, so that the peaks stay apart. Mapped
-    values grow logarithmically beyond `ROBUST_LIMIT`.
+    with several peaks is only standardised on its scale, so that the peaks stay apart. Mapped
+    values grow logarithmically beyond `ROBUST_LIMIT`. The arrays are tables between whose entries
+    the map is linear.
     """
 
     scale: str  # key of `SCALES`
@@ -76,7 +82,7 @@ class NumberMap:
     def of(
         cls, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
     ) -> Self | None:
-        """Return the map of ascending distinct values (u,), u > 1, with counts (u,).
+        """Fit the map to ascending distinct values (u,), u > 1, with counts (u,).
 
         Return None if no density fits.
         """
@@ -101,11 +107,11 @@ class NumberMap:
     def describes(
         self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
     ) -> bool:
-        """Return True if the map describes other rows at least as well as a new map would.
+        """Return True if this map describes new rows as well as a map that is fitted to them would.
 
-        The other rows have the distinct values (u,) with counts (u,), and must be rounded to the
-        same step. The log-likelihood of this map must reach the BIC of a map that is fitted to the
-        other rows with the `given` kind and scale.
+        The new rows have the `distinct` values (u,) with `counts` (u,). They must be rounded to the
+        step of this map. Its log-likelihood must reach the BIC of the fitted map, which has the
+        `given` kind and scale.
         """
         if self.step and not self.has_steps(distinct, self.step):
             return False
@@ -119,7 +125,7 @@ class NumberMap:
         return self.log_likelihood(cells) >= max(best, _free_bic(cells, step, len(distinct)))
 
     def has_steps(self, x: np.ndarray, step: float) -> bool:
-        """Whether values x (n,) are whole numbers of a step from `low`, up to their rounding."""
+        """Return True if values x (n,) differ from `low` by whole steps, up to rounding errors."""
         places = (x - self.low) / step
         # Float64 rounds the values, and the step, whose error counts once for each place.
         digit = np.spacing(max(abs(self.low), abs(self.high))) / step
@@ -140,7 +146,10 @@ class NumberMap:
 
     @classmethod
     def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> Self:
-        """Return the map with a threshold between neighbouring values, as in an ordered probit."""
+        """Return the map of an ordinal column, with a threshold between neighbouring values.
+
+        As in an ordered probit, thresholds cut a standard normal by the shares of the values.
+        """
         scores = ndtri(np.cumsum(cells.counts)[:-1] / cells.counts.sum())
         edges = cells.edges
         if len(edges) == 1:  # a table needs two places, and the second one may be anywhere
@@ -149,10 +158,10 @@ class NumberMap:
         return replace(found, is_ordinal=len(distinct) > 2)._tabled(distinct)
 
     def _tabled(self, distinct: np.ndarray) -> Self:
-        """Return the map with a lookup table from distinct stored values (u,) to mapped values.
+        """Return this map with `values` and `mapped` set, from ascending distinct values (u,).
 
-        If there are more than `MAX_CELLS`, mapped values are cut into `MAX_CELLS` / 2 intervals.
-        The table then has the first and the last value of each interval.
+        If there are more than `MAX_CELLS` values, `MAX_CELLS` / 2 intervals of mapped values are
+        formed, and the table has only the first and the last value of each.
         """
         middle = self._scores_in_cells(distinct, np.full(len(distinct), 0.5))
         mapped = interpolated(middle, self.scores, self.targets)
@@ -166,14 +175,11 @@ class NumberMap:
         return replace(self, values=distinct[rising], mapped=mapped[rising])
 
     def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the normal scores (n,) that cut off lower shares (n,) of the cells of x (n,)."""
+        """Return the normal scores (n,) below which `shares` (n,) of the cells of x (n,) lie."""
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the normal scores (n,) of the lower and upper ends of the cells of x (n,).
-
-        A cell of an ordinal column lies between two thresholds.
-        """
+        """Return the normal scores (n,) of the lower and upper ends of the cells of x (n,)."""
         if self.is_ordinal:
             ends = np.concatenate([[-np.inf], self.scores, [np.inf]])
             place = np.searchsorted(self.places, x)
@@ -190,13 +196,13 @@ class NumberMap:
         return self._scores_at(low), self._scores_at(high)
 
     def _scores_at(self, place: np.ndarray) -> np.ndarray:
-        """Return the normal scores (n,) of places (n,) on the scale, which may be infinite."""
+        """Return the normal scores (n,) of places (n,) on the scale, infinite ones included."""
         finite = np.isfinite(place)
         scores = interpolated(np.where(finite, place, 0.0), self.places, self.scores)
         return np.where(finite, scores, place)
 
     def log_likelihood(self, cells: Cells) -> float:
-        """Return the log-likelihood of the rows in cells."""
+        """Return the log-likelihood of the rows in `cells` by this map's distribution."""
         inner = self._scores_at(SCALES[self.scale](cells.edges))
         _, a, b = _lower_tail(np.append(-np.inf, inner), np.append(inner, np.inf))
         chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
@@ -205,8 +211,8 @@ class NumberMap:
     def _beyond(self, x: np.ndarray) -> np.ndarray:
         """Return the mapped values (n,) of stored values x (n,) outside the learned range.
 
-        Values that are not on the scale, such as 50 in a column of shares, are extrapolated along
-        the line through both ends of the learned range.
+        A value outside the domain of the scale, such as 50 for "logit", is extrapolated along the
+        line through both ends of the learned range.
         """
         place = SCALES[self.scale](x)
         mapped = interpolated(np.where(np.isfinite(place), place, 0.0), self.places, self.targets)
@@ -219,7 +225,10 @@ class NumberMap:
         return np.where(np.isfinite(place), outside, off_scale)
 
     def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
-        """Return mapped values (n,) of x (n,): medians of cells, or draws by uniforms (n,)."""
+        """Return mapped values (n,) of x (n,): medians of their cells, or draws from them.
+
+        Random numbers `uniforms` (n,) in (0, 1) give draws.
+        """
         if uniforms is not None:
             scores = self._scores_in_cells(x, uniforms)
             return compressed(interpolated(scores, self.scores, self.targets))
@@ -233,12 +242,14 @@ class NumberMap:
         return compressed(out)
 
     def draws(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Return an array (4, n): values drawn from the cells of x (n,), and their properties.
+        """Draw a stored value from the cell of each x (n,); return four rows about it, (4, n).
 
-        Row 0 has the draws, and row 1 their log derivatives with respect to the mapped draws. Row 2
-        has the log densities of the mapped draws inside their cells, and row 3 the probabilities of
-        the cells. With the same uniforms (n,), `mapped_to` returns the mapped draws. Draws from
-        open cells may be infinite.
+        0. the draw; it may be infinite in an open cell
+        1. the log derivative of the draw with respect to the mapped draw
+        2. the log density of the mapped draw inside its cell
+        3. the probability of the cell
+
+        ``mapped_to(x, uniforms)`` returns the mapped draws.
         """
         low, high = self._ends_of_cells(x)
         scores = _between(low, high, uniforms)
@@ -269,7 +280,7 @@ class NumberMap:
 
     @classmethod
     def restored(cls, facts: Facts, cut: Callable[[int], np.ndarray]) -> Self:
-        """Return the saved map; ``cut(n)`` returns the next n numbers of its tables."""
+        """Return the map from its `facts` and `tables`; ``cut(n)`` returns the next n numbers."""
         if facts["scale"] not in SCALES:
             raise ValueError(f"expected a scale, one of {list(SCALES)}, found {facts['scale']!r}")
         own = {k: v for k, v in facts.items() if k not in ("knots", "values")}
@@ -279,7 +290,10 @@ class NumberMap:
 
 
 def _free_bic(cells: Cells, step: float, n_distinct: int) -> float:
-    """Return the BIC of free cell probabilities; -inf if continuous or if values share cells."""
+    """Return the BIC of a column if each cell has a free probability.
+
+    It is -inf if the column is continuous (`step` 0), or if its values share cells.
+    """
     if not step or n_distinct > MAX_CELLS:
         return -np.inf
     n, n_cells = cells.counts.sum(), len(cells.counts)
@@ -295,13 +309,13 @@ _NO_TABLE = np.zeros(0), np.zeros(0)
 
 
 def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
-    """Return the first and last of ascending values (u,), and the midpoints next to them."""
+    """Return the first and last of ascending values (u,), and the midpoints to their neighbours."""
     edges = (distinct[0] + distinct[1]) / 2.0, (distinct[-2] + distinct[-1]) / 2.0
     return float(distinct[0]), float(distinct[-1]), float(edges[0]), float(edges[1])
 
 
 def possible_scales(distinct: np.ndarray, given: GivenColumn) -> list[str]:
-    """Return the given scale, or the scales that are tried for ascending distinct values (u,)."""
+    """Return the scales to try for ascending distinct values (u,); only the `given` one, if any."""
     if given.scale is not None:
         return [given.scale]
     scales = ["identity"]
@@ -314,18 +328,21 @@ def possible_scales(distinct: np.ndarray, given: GivenColumn) -> list[str]:
 
 
 def rounding_error(value: float, gap: float) -> float:
-    """Return the maximum distance at which a stored value equals the learned `value`.
+    """Return the maximum distance from the learned `value` at which a stored value equals it.
 
     Equal numbers may differ by rounding, such as a 32-bit and a 64-bit float, or results of two
     computations. `gap` is the distance of `value` to its nearest learned neighbour, or 0 if it is
-    unknown. The result is below a known gap.
+    unknown. The result is at most a quarter of a known gap.
     """
     error = max(ROUNDING * abs(value), ON_GRID * gap)
     return min(error, 0.25 * gap) if gap else error
 
 
 def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the piecewise linear map of x (n,) with values (g,) at knots (g,), extrapolated."""
+    """Return x (n,) by the piecewise linear function with `values` (g,) at `knots` (g,).
+
+    The outermost pieces extend beyond the knots.
+    """
     if len(knots) == 1:
         return np.where(np.isnan(x), np.nan, values[0])
     out = np.empty(len(x))
@@ -334,17 +351,20 @@ def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.nda
 
 
 def _lower_tail(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mirror the cells in the upper tail, where probabilities near 1 would lose digits.
+    """Mirror the cells whose middle is above 0, because probabilities near 1 lose digits.
 
-    Takes and returns the normal scores (n,) of the cells' lower and upper ends. The first result is
-    the mask (n,) of mirrored cells.
+    `low` and `high` (n,) are normal scores of the ends of cells. Return a mask (n,) of the mirrored
+    cells, and the ends (n,) of all cells after that.
     """
     upper = low > -high
     return upper, np.where(upper, -high, low), np.where(upper, -low, high)
 
 
 def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Return the normal scores (n,) that cut off a lower `share` (n,) of cells [low, high] (n,)."""
+    """Return the normal scores (n,) below which a `share` (n,) of each cell's probability lies.
+
+    `low` and `high` (n,) are the normal scores of the ends of the cells.
+    """
     upper, a, b = _lower_tail(low, high)
     t = np.where(upper, 1.0 - share, share)
     below, above = ndtr(a), ndtr(b)

@@ -1,10 +1,12 @@
-"""The model of a table's columns: a map of stored rows to prepared rows.
+"""The model of a table's columns: it turns stored rows into prepared rows, which are numeric.
 
-A stored number stands for its cell: all values that round to it. Learners get draws: random values
-from the cells, so that rounding leaves no gaps. The random numbers are keyed by row and column, and
-do not depend on the seed. A flag or a level is a normal variable above or below a threshold, as in
-probit models. Labels and scores use the medians of cells and the means of these normal variables,
-so that equal rows have equal labels.
+A stored number stands for its cell: all values that round to it. Learning takes draws, random
+values from the cells, so that rounding leaves no gaps. A flag or a level of a category is a latent
+variable: a normal variable above or below a threshold, as in probit models. Learning takes draws of
+it, too. Random numbers are keyed by row and column, and do not depend on the seed.
+
+Labels and scores take the medians of cells and the means of the latent variables, so that equal
+rows have equal labels.
 """
 
 from collections import Counter
@@ -31,16 +33,16 @@ from distsvc.models.rows.sampling import splitmix
 from distsvc.models.rules.fields import Facts
 
 LEAST_CHANCE = 1e-6
-"""Minimum distance of the probabilities of latent draws from 0 and 1."""
+"""Minimum distance from 0 and 1 of the uniform numbers that become normal draws."""
 
 CONSTANT_RANGE = 1e-12
 """Maximum range of a constant column, relative to its largest absolute value."""
 
 ZERO_INFLATED = "zero-inflated"
-"""Kind of a column with a spike, in job files and descriptions."""
+"""Kind, in job files and descriptions, of a column with a spike: a value that many rows have."""
 
 _NUMBER_KINDS = ("continuous", "ordinal", ZERO_INFLATED)
-"""Kinds in job files that decide the model of a number."""
+"""Kinds in job files that decide how a column of numbers is modelled."""
 
 SALT_ROWS = 64
 """Number of rows whose ranks decide the random numbers of a column."""
@@ -48,9 +50,9 @@ SALT_ROWS = 64
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of codes: a flag, or levels of a category.
+    """The model of a column of codes: a flag, or a category with levels.
 
-    Its prepared columns are the latent variables, then the level.
+    Its prepared columns are the latent variables, then the level's number.
     """
 
     codes: np.ndarray  # (L,) float64: learned codes, ascending
@@ -70,7 +72,7 @@ class CategoryColumn:
         return self.n_latent + 1
 
     def levels(self, x: np.ndarray) -> np.ndarray:
-        """Return the levels (n,) int64 of values x (n,), or -1 for missing and unknown codes.
+        """Return the level (n,) int64 of each value x (n,), -1 for missing and unknown codes.
 
         Codes are compared up to rounding, since a flag may have the values 0.1 and 0.3.
         """
@@ -87,10 +89,10 @@ class CategoryColumn:
         return self.codes[:-1] + 0.5 * gaps, np.array(errors)
 
     def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
-        """Return True if the shares describe other rows at least as well as new shares would.
+        """Return True if these shares describe new rows as well as shares fitted to them would.
 
-        The other rows have the distinct codes (u,) with counts (u,). The log-likelihood of the
-        shares must reach the BIC of shares that are fitted to the other rows. `given` is not used.
+        The new rows have the `distinct` codes (u,) with `counts` (u,). The log-likelihood of these
+        shares must reach the BIC of the fitted ones. `given` is not used.
         """
         levels = self.levels(distinct)
         if (levels < 0).any():
@@ -105,7 +107,8 @@ class CategoryColumn:
     ) -> None:
         """Write the prepared columns of values x (n,) to out (n, width).
 
-        With row numbers `rows` (n,), latent variables are draws, else their means given the level.
+        Latent variables are draws, keyed by the row numbers `rows` (n,) and the column's `salt`.
+        Without `rows`, they are their means, given the level.
         """
         levels = self.levels(x)
         chosen = range(1, 2) if self.n_latent == 1 else range(len(self.codes))
@@ -140,18 +143,19 @@ class CategoryColumn:
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column of numbers.
+    """The model of a column of numbers.
 
     It has two prepared columns: the mapped value, and a flag that is 1 if the value is missing,
-    else 0. A zero-inflated column has three: the mapped value, the mapped amount (a value besides
-    the `spike`), and a flag. The flag is 1 at the spike, -1 if the value is missing, else 0. Level
-    trees use the mapped value; mixtures use the amount and the flag. Rows without an amount get a
-    random one, because a constant would reveal the spike to learners.
+    else 0. A zero-inflated column has many rows at one value, the `spike`; other values are
+    amounts. It has three prepared columns: the mapped value, the mapped amount, and a flag that is
+    1 at the spike, -1 if the value is missing, else 0. Level trees use the mapped value; mixtures
+    use the amount and the flag. In learning, rows without an amount get a random one, because a
+    constant would show where the spike is.
     """
 
     map: NumberMap  # map of all values
-    spike: float | None  # minimum or maximum that many rows have, usually 0
-    amounts: NumberMap | None  # map of the other values, if the column is zero-inflated
+    spike: float | None  # minimum or maximum that many rows have, usually 0; None without amounts
+    amounts: NumberMap | None  # map of the values besides the spike; None if not zero-inflated
 
     @property
     def kind(self) -> str:
@@ -162,16 +166,16 @@ class NumberColumn:
         return 2 if self.amounts is None else 3
 
     def _at_spike(self, x: np.ndarray) -> np.ndarray:
-        """Return a mask (n,) of the values x (n,) that equal the spike up to rounding."""
+        """Return a mask (n,) of the values x (n,) that equal the spike, up to rounding."""
         if self.spike is None or self.amounts is None:
             return np.zeros(len(x), bool)
         gap = min(abs(self.spike - self.amounts.low), abs(self.spike - self.amounts.high))
         return np.asarray(np.abs(x - self.spike) <= rounding_error(self.spike, gap))
 
     def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
-        """Return True if both maps describe other rows, as in `NumberMap.describes`.
+        """Return True if `map` and `amounts` describe new rows, as in `NumberMap.describes`.
 
-        The rows must have values besides the spike.
+        The new rows have the `distinct` values (u,) with `counts` (u,), some besides the spike.
         """
         rest = ~self._at_spike(distinct)
         if not rest.any() or not self.map.describes(distinct, counts, given):
@@ -183,7 +187,8 @@ class NumberColumn:
     ) -> None:
         """Write the prepared columns of values x (n,) to out (n, width).
 
-        With row numbers `rows` (n,), the mapped values are draws, else medians of cells.
+        Mapped values are draws, keyed by the row numbers `rows` (n,) and the column's `salt`.
+        Without `rows`, they are medians of cells.
         """
         missing = np.isnan(x)
         u = None if rows is None else keyed_uniforms(rows, salt)
@@ -204,10 +209,11 @@ class NumberColumn:
     def draws(
         self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the indices (n,) of the cells of values x (n,), and `NumberMap.draws` (4, n).
+        """Return the cell's index for each value x (n,), and `NumberMap.draws` (4, n).
 
-        At missing values and at the spike, indices are -1, rows 0 and 1 of the draws are NaN, and
-        rows 2 and 3 are 0. If the map is continuous, all indices are -1, and rows 2 and 3 are 0.
+        For missing values and for the spike, the index is -1, rows 0 and 1 of the draws are NaN,
+        and rows 2 and 3 are 0. A continuous column has no cells: all indices are -1, and rows 2 and
+        3 are 0.
         """
         present = ~np.isnan(x) & ~self._at_spike(x)
         own, uniforms = self.amounts or self.map, keyed_uniforms(rows[present], salt)
@@ -237,7 +243,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class PreparedLayout:
-    """Indices of prepared columns by their use; arrays are int64."""
+    """Which prepared columns graphs, level trees and mixtures use; arrays are int64 indices."""
 
     firsts: np.ndarray  # (d,): first prepared column of each stored column
     width: int  # number of prepared columns
@@ -249,12 +255,12 @@ class PreparedLayout:
 
     @property
     def flags(self) -> np.ndarray:
-        """Category (p,) int64 that is 1 where a zero-inflated number is 0; -1 for others."""
+        """Category of each number (p,) int64 that is its flag; -1 if it is not zero-inflated."""
         same = self.absent[:, None] == self.levels
         return np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, -1)
 
     def mixed(self, Z: np.ndarray) -> MixtureRows:
-        """Return prepared rows Z (n, width) in the form that mixtures take."""
+        """Convert prepared rows Z (n, width) to the form that mixtures take."""
         numbers = Z[:, self.numbers].astype(np.float64)
         numbers[Z[:, self.absent] != 0.0] = np.nan
         levels = np.rint(Z[:, self.levels]).astype(np.int32)
@@ -265,8 +271,9 @@ class PreparedLayout:
 class ColumnModel:
     """The models of all stored columns.
 
-    Salts are keys of the columns' random numbers. They depend on the ranks of values in a few rows,
-    but not on names, order or units of columns, nor on the order of rows.
+    Each column has a salt, a number from which its random draws follow. Salts depend on the ranks
+    of the values in a few rows. They do not depend on the columns' names, order or units, nor on
+    the order of the rows.
     """
 
     columns: list[NumberColumn | CategoryColumn | None]  # models, or None for unused columns
@@ -282,13 +289,13 @@ class ColumnModel:
         before: Self | None = None,
         rows: np.ndarray | None = None,
     ) -> Self:
-        """Return the model of stored pilot rows (m, d), NaN where missing.
+        """Fit the model to stored pilot rows (m, d), NaN where missing.
 
-        Columns are not used if they are constant, or order the rows like an earlier column or its
-        reverse. `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and
-        scales from the job file. `before` is the model of the previous run. A column keeps its
-        salt, and its model if this describes the new rows. `rows` (m,) int64 are the row numbers in
-        the table, by default from 0.
+        A column has no model if it is constant, or if it orders the rows as an earlier column does
+        or in reverse. `nominal` (d,) bool marks columns of category codes. `given` are kinds and
+        scales from the job file. `before` is the previous run's model: a column keeps its salt, and
+        its model if that still describes the rows. `rows` (m,) int64 are the row numbers in the
+        table, by default from 0.
         """
         rows = np.arange(len(pilot)) if rows is None else rows
         stored = np.ascontiguousarray(pilot.T, np.float64)  # sums then have one order
@@ -311,10 +318,10 @@ class ColumnModel:
     def along_components(
         self, pilot: np.ndarray, rows: np.ndarray, before: Self | None = None
     ) -> Self:
-        """Return this model with the principal components above noise of the latent variables.
+        """Return this model with `axes`: principal components of the latent variables above noise.
 
-        They are computed from stored pilot rows (m, d) with the row numbers `rows` (m,). If the
-        model `before` has components and the same latent variables, its components are kept.
+        They are computed from stored pilot rows (m, d) with the row numbers `rows` (m,). The axes
+        of the previous model `before` are kept if it has some for the latent variables of this one.
         """
         assert self.axes is None
         axes = None
@@ -326,12 +333,12 @@ class ColumnModel:
 
     @property
     def n_columns(self) -> int:
-        """Number of stored columns that are used."""
+        """Number of stored columns that have a model."""
         return sum(one is not None for one in self.columns)
 
     @cached_property
     def layout(self) -> PreparedLayout:
-        """Layout of the prepared columns; each of its arrays is in the order of the salts."""
+        """Which prepared columns are used for what; `latent` to `n_levels` are sorted by salt."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
         empty: list[list[int]] = [[] for _ in range(5)]
@@ -358,23 +365,26 @@ class ColumnModel:
         return PreparedLayout(firsts[:-1].astype(np.int64), width, *places)
 
     def prepared(self, X: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return prepared rows (n, width) float64 of stored rows X (n, d).
+        """Convert stored rows X (n, d) to prepared rows (n, width) float64.
 
-        Learners give the row numbers `rows` (n,) int64 in the table. Values are then draws from
-        their cells, and missing numbers are draws from a standard normal. Without `rows`, values
-        are medians of their cells, and missing numbers are 0.
+        With `rows` (n,) int64, the row numbers in the table, they are for learning: values are
+        draws from their cells, and missing numbers are draws from a standard normal. Without
+        `rows`, they are for labels: values are medians of their cells, and missing numbers are 0.
         """
         return np.ascontiguousarray(self._by_column(X, rows))
 
     def centred(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return prepared rows (n, width) float32, by medians of cells, minus `origin` (width,)."""
+        """Convert stored rows X (n, d) to prepared rows minus `origin` (width,), as float32.
+
+        Values are medians of their cells, as for labels.
+        """
         Z = self._by_column(X, None)
         out = np.empty(Z.shape, np.float32, order="F")
         np.subtract(Z, origin, out=out, casting="same_kind")
         return np.ascontiguousarray(out)
 
     def _by_column(self, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-        """Return `prepared` rows in Fortran order, because they are computed column by column."""
+        """Return rows as `prepared` does, in Fortran order: they are computed column by column."""
         out = np.zeros((self.layout.width, len(X))).T
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
             if column is not None:
@@ -386,7 +396,7 @@ class ColumnModel:
         return out
 
     def of_columns(self, places: Sequence[int | None]) -> Self:
-        """Return the model of the columns at `places`, where None is a column without a model.
+        """Return a model of other columns: those with the indices `places`, None for no model.
 
         `axes` are kept only if all columns stay.
         """
@@ -397,10 +407,11 @@ class ColumnModel:
         return replace(self, columns=columns, salts=np.array(salts, np.uint64), axes=axes)
 
     def draws(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return `NumberColumn.draws` of the numbers in stored rows X (n, d) with numbers (n,).
+        """Draw stored values for the p numbers of a mixture; they map to the draws of `prepared`.
 
-        The results are the indices (n, p) int64 of cells, the draws (4, n, p), and the stored
-        values (n, p), NaN where there is no draw. `prepared` maps the same draws.
+        X (n, d) are stored rows with the row numbers `rows` (n,). Return three arrays: the indices
+        (n, p) int64 of cells, `NumberColumn.draws` (4, n, p), and the stored values (n, p), NaN
+        without a draw.
         """
         shape = len(X), len(self.layout.numbers)
         indices, found, values = np.empty(shape, np.int64), np.empty((4, *shape)), np.empty(shape)
@@ -432,7 +443,7 @@ class ColumnModel:
 
     @property
     def tables(self) -> np.ndarray:
-        """All tables of the columns and then the axes, in one array (t,) float64."""
+        """All numbers to save: the tables of the columns, then the axes, (t,) float64."""
         parts = [part for one in self.columns if one is not None for part in one.tables()]
         if self.axes is not None:
             parts.append(self.axes.ravel())
@@ -440,7 +451,7 @@ class ColumnModel:
 
     @classmethod
     def restored(cls, facts: Sequence[Facts | None], tables: np.ndarray, salts: np.ndarray) -> Self:
-        """Return the saved model; raise ValueError or KeyError if it is damaged."""
+        """Return the model from its saved parts; ValueError or KeyError if they are damaged."""
         place = 0
 
         def cut(n: int) -> np.ndarray:
@@ -471,19 +482,20 @@ class ColumnModel:
 
 
 def keyed_uniforms(rows: np.ndarray, salt: int | np.uint64, more: int = 0) -> np.ndarray:
-    """Return uniform random numbers (n,) in (0, 1), keyed by row numbers (n,) and a column's salt.
+    """Return random numbers (n,), uniform in (0, 1), keyed by row numbers (n,) and a column's salt.
 
-    Other values of `more` give independent numbers for the same column.
+    Another value of `more` gives independent numbers for the column.
     """
     bits = splitmix(rows.astype(np.uint64) + np.uint64(salt), more)
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np.ndarray:
-    """Return the salts (d,) uint64 of stored columns (d, m), from their ranks in rows (m,).
+    """Return the salts (d,) uint64 of stored columns (d, m) with the row numbers `rows` (m,).
 
     A salt is the hash of a column's ranks in a few rows, so that a new row seldom changes it. If
-    columns have equal hashes, but other `orders` (hashes in all rows), their salts are `orders`.
+    columns have equal ranks there, but not in all rows, their salts are `orders` (d,) instead: the
+    hashes of their ranks in all rows.
     """
     few = np.argsort(keyed_uniforms(rows, 1))[:SALT_ROWS]
     hashes = [_hash_of_ranks(x[few], rows[few]) for x in stored]
@@ -493,11 +505,11 @@ def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np
 
 
 def _originals(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> list[int]:
-    """Return, for each stored column (d, m), the first column that orders the rows alike.
+    """Return the original of each stored column (d, m): the first that orders the rows as it does.
 
-    The reverse order counts, too: days since an event order rows like its date, reversed. `orders`
-    (d,) are the hashes of the columns' ranks. A column of one value is not used, so no other column
-    is its copy, even if it orders rows by its missing values.
+    The reverse order counts, too, as of a date and the days since that date. A column that has no
+    earlier original is its own. `orders` (d,) are the hashes of the columns' ranks. A column of one
+    value has no model, so it is never the original of a column that varies.
     """
     reverse = [_hash_of_ranks(-x, rows) for x in stored]
     varies = [len(np.unique(x[~np.isnan(x)])) > 1 for x in stored]
@@ -508,7 +520,10 @@ def _originals(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> l
 
 
 def _hash_of_ranks(x: np.ndarray, rows: np.ndarray) -> int:
-    """Return a hash of the ranks of a column's values (m,), NaN included, in rows (m,)."""
+    """Return a hash of the ranks of a column's values x (m,); NaN is the highest value.
+
+    It depends on the row numbers `rows` (m,), but not on their order.
+    """
     _, ranks = np.unique(x, return_inverse=True, equal_nan=True)
     weights = (keyed_uniforms(rows, 1) * 2.0**64).astype(np.uint64)
     return int((ranks.astype(np.uint64) * weights).sum())  # modulo 2^64, in any order of the rows
@@ -520,10 +535,10 @@ def _column_of(
     given: GivenColumn,
     before: NumberColumn | CategoryColumn | None = None,
 ) -> NumberColumn | CategoryColumn | None:
-    """Return the model of values (m,) that are not missing, or None if all are nearly equal.
+    """Fit the model of a column to its values x (m,) that are not missing.
 
-    The model `before` of other rows is kept if it describes these values and has the `given` kind
-    and scale.
+    Return None if they are nearly equal. `before`, the column's previous model, is kept if it
+    describes these values and has the `given` kind and scale.
     """
     distinct, counts = np.unique(x, return_counts=True)
     if not len(distinct):
@@ -554,7 +569,7 @@ def _column_of(
 
 
 def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: GivenColumn) -> bool:
-    """Return True if a column's previous model has the given kind and scale."""
+    """Return True if a column's previous model has the kind and scale that are given, if any."""
     if isinstance(before, CategoryColumn):
         return given.scale is None and given.kind not in _NUMBER_KINDS
     decides = given.kind in (*_NUMBER_KINDS, "binary", "category")
@@ -565,10 +580,10 @@ def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: Gi
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
     """Return the spike of a column of distinct values (u,), or None if it is not zero-inflated.
 
-    The spike is the commonest value, which is repeated, and the minimum or maximum. A probability
-    of the spike with a density of the other values must have a higher BIC than a density of all
-    values. Four or more values are needed: for three, a density has as many parameters as free
-    probabilities have.
+    The spike is the commonest value, repeated, and the minimum or maximum. Two descriptions are
+    compared: a probability of the spike with a density of all other values must have a higher BIC
+    than one density of all values. Fewer than four values have no spike: for three, a density has
+    as many parameters as free probabilities.
     """
     n, at = float(counts.sum()), int(counts.argmax())
     if at not in (0, len(distinct) - 1) or len(distinct) < 4 or counts[at] < 2:
