@@ -1,4 +1,4 @@
-"""Agreement of labellings of the same rows."""
+"""Adjusted Rand index: how well two partitions of the same rows agree."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ SAME_ANSWER = 0.8
 
 
 def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the adjusted Rand index (m, m) float64 of all pairs of m labellings (n,).
+    """Return the adjusted Rand indices (m, m) float64 of all pairs of m labellings (n,).
 
     Labels are small integers, 0 or more. scikit-learn's function is slower, due to its checks.
     """
@@ -26,10 +26,10 @@ def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def expected_rand_index(labels: np.ndarray, chances: np.ndarray) -> float:
-    """Return the expected adjusted Rand index of labels (n,) and randomly drawn labels.
+    """Return the expected adjusted Rand index of labels (n,) with labels drawn by `chances`.
 
-    `chances` (n, k) float64 are the probabilities of the drawn labels. Counts of pairs are replaced
-    by their expectations.
+    `chances` (n, k) float64 are each row's probabilities of the labels. The result is approximate:
+    counts of pairs are replaced by their expectations.
     """
     n, known = len(labels), np.unique(labels, return_inverse=True)[1]
     rows = np.zeros((int(known.max()) + 1, chances.shape[1]))

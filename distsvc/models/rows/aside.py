@@ -1,4 +1,7 @@
-"""Rows so far from all others that models should not learn from them."""
+"""The search for a few rows that are so far from all others that no model should learn from them.
+
+One wrong value, such as an age of 9,999, would otherwise decide the scale of its column.
+"""
 
 import math
 from dataclasses import dataclass
@@ -16,19 +19,19 @@ MIN_OUTLIER_RANGES = 3.0
 """Minimum distance of an ignored row from the other rows' range, in units of that range."""
 
 MIN_DISTANCE_RATIO = 10.0
-"""Minimum ratio between the distances of the last ignored row and of the next far row."""
+"""Minimum ratio between the distance of the nearest ignored row and that of the next far row."""
 
 
 def most_aside(n_rows: int) -> int:
-    """Return the maximum number of ignored rows: fewer than in a cluster, and at most 10 %."""
+    """Return the maximum number of rows to ignore: fewer than a cluster has, and at most 10 %."""
     return min(MAX_OUTLIER_ROWS, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
 
 
 def how_many_aside(distances: np.ndarray, most: int) -> int:
-    """Return the number of farthest rows to ignore, at most `most`.
+    """Return the number of farthest rows to ignore, at most `most`: those before a wide gap.
 
-    `distances` (m,) float64 are the rows' distances above `MIN_OUTLIER_RANGES`, the largest first.
-    The first most + 1 are enough.
+    `distances` (m,) float64 are those of rows farther than `MIN_OUTLIER_RANGES`, the largest first.
+    The first most + 1 of them are enough.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > MIN_DISTANCE_RATIO * distances[k]:
@@ -38,7 +41,7 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
 
 @dataclass(frozen=True)
 class ColumnEnds:
-    """The m lowest values of every column of a table, ascending, and the m highest, descending."""
+    """The m lowest values of every column, ascending, and the m highest, descending."""
 
     values: np.ndarray  # (2, m, d) float64; infinite if a column has fewer values
     rows: np.ndarray  # (2, m, d) int64: row numbers of the values
@@ -50,7 +53,7 @@ class ColumnEnds:
         return cls(values, np.full(values.shape, -1))
 
     def merged(self, other: "ColumnEnds") -> "ColumnEnds":
-        """Return the ends of both tables together; ties keep the order of the tables."""
+        """Return the ends of the two parts of a table together; equal values keep their order."""
         values = np.concatenate([self.values, other.values], axis=1)
         rows = np.concatenate([self.rows, other.rows], axis=1)
         order = np.argsort(values * [[[1.0]], [[-1.0]]], axis=1, kind="stable")
@@ -60,9 +63,9 @@ class ColumnEnds:
 
 @dataclass(frozen=True)
 class Reach:
-    """Range of nearly all values of every column, `low` to `high`, (d,) float64.
+    """The range of nearly all values of every column, from which far rows are measured.
 
-    A column with `low` equal to `high` is ignored in distances.
+    `low` and `high` are (d,) float64. A column in which they are equal is ignored.
     """
 
     low: np.ndarray
@@ -70,7 +73,7 @@ class Reach:
 
     @classmethod
     def of(cls, pilot: np.ndarray) -> Self:
-        """Return the range of pilot rows (m, d) without the `most_aside` extremes at each end."""
+        """Return the range of pilot rows (m, d) without `most_aside` extreme values at each end."""
         low, high = np.zeros((2, pilot.shape[1]))
         for k, values in enumerate(present_values(pilot)):
             n = most_aside(len(values))
@@ -80,7 +83,7 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return the distances of X (..., d) from the ranges, in range widths; 0 for NaN."""
+        """Return how far values X (..., d) are outside the ranges, in range widths; 0 for NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             widths = np.where(self.high > self.low, self.high - self.low, np.inf)
             return np.fmax(np.fmax(X - self.high, self.low - X) / widths, 0.0)

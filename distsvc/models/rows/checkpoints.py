@@ -1,4 +1,4 @@
-"""States of a learner and its positions in a stream, from which it resumes.
+"""Checkpoints: a learner that was interrupted resumes from its last stored state.
 
 A learner requests its last state before it begins, and offers its state after every piece of work.
 """
@@ -21,17 +21,17 @@ MAX_STATE_COUNT = 2**62
 
 
 class Checkpoint:
-    """Stored states of one learner; this base class stores nothing."""
+    """Storage for the state of one learner. This base class stores nothing."""
 
     def last(self, restore: Restore[Restored]) -> Restored | None:
-        """Return `restore` of the last valid state; None if there is none.
+        """Return ``restore(facts, arrays)`` of the last valid state; None if there is none.
 
-        `restore` raises DataError if it can't use a state, before it changes anything.
+        `restore` must raise DataError before it changes anything if it can't use a state.
         """
         return None
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:
-        """Store ``state()``, the state after `steps` steps, unless the last one is recent."""
+        """Store ``state()``, the state after `steps` steps, unless another was stored recently."""
 
 
 NO_CHECKPOINT = Checkpoint()
@@ -50,17 +50,17 @@ class Position:
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the position from its `facts`; DataError if they are invalid."""
+        """Return the position from its `facts`; raise DataError if they are invalid."""
         check_fields(forms_of(Position), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])
 
     def pieces(
         self, blocks: Iterable[np.ndarray], most: Callable[[], int] = lambda: MAX_STATE_COUNT
     ) -> Iterator[np.ndarray]:
-        """Yield the rest of the epoch in pieces of at most ``most()`` rows.
+        """Yield the rest of the epoch in pieces of at most ``most()`` rows, and move the position.
 
-        `blocks` start at the position's block. The position moves behind a piece before it is
-        yielded, and to the next epoch at the end.
+        `blocks` start at the position's block. The position is behind a piece when the piece is
+        yielded, and at the next epoch in the end.
         """
         for block in blocks:
             while self.row < len(block):

@@ -1,16 +1,17 @@
-"""Minimum size of a cluster, and tables of a few points with many rows each."""
+"""Minimum number of rows of a cluster, and tables whose rows lie on a few points."""
 
 import numpy as np
 
 FLAT = 3
-"""Maximum number of features of a model that uses no subspaces."""
+"""Maximum number of features of a table that models do not project to fewer dimensions."""
 
 
 def least_mass(n_rows: int, n_components: int) -> float:
-    """Return the minimum number of rows, among `n_rows`, in a component that counts as a cluster.
+    """Return the minimum size, among `n_rows`, of a component that counts as a cluster.
 
-    max(5, 0.3 sqrt(n)) separates clusters from chance in the plane. In many dimensions, every
-    support vector is a mode of its own kernel. So the minimum is also 0.2 % of the rows in 4 to 8
+    `n_components` is the number of dimensions in which the component was found. In the plane,
+    max(5, 0.3 sqrt(n_rows)) separates clusters from chance. In many dimensions, every support
+    vector is a mode of its own kernel. So the minimum is also 0.2 % of the rows in 4 to 8
     dimensions, and 1 % in more.
     """
     share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
@@ -25,11 +26,11 @@ MIN_REPEATED_SHARE = 0.8
 
 
 def few_points(rows: np.ndarray) -> np.ndarray | None:
-    """Return the points (k, d) that rows (n, d) repeat; None if there are too many or too few.
+    """Return the points (k, d) on which nearly all rows (n, d) lie; None if there are too many.
 
-    There are 2 to `MAX_FEW_POINTS` points, each with enough rows for a cluster in the plane. More
-    than 5 points are rejected if a column has evenly spaced values, because counts, ratings and
-    rounded values are no categories. Rows are in random order.
+    Rows are in random order. Each point has enough rows for a cluster in the plane, and there are 2
+    to `MAX_FEW_POINTS`. If there are more than 5, and a column's values are evenly spaced, None is
+    returned: counts, ratings and rounded values are no categories.
     """
     # Most tables are rejected by their first rows, which is fast.
     look = rows[:500]
@@ -47,7 +48,7 @@ def few_points(rows: np.ndarray) -> np.ndarray | None:
 
 
 def _is_scale(values: np.ndarray) -> bool:
-    """Return True if values (k,) are three or more and evenly spaced, with or without gaps."""
+    """Return True if three or more distinct values (k,) are whole multiples of a step apart."""
     steps = np.diff(np.unique(values.astype(np.float64)))
     if len(steps) < 2:
         return False

@@ -1,4 +1,4 @@
-"""Exact nearest other rows of every row.
+"""The exact nearest neighbours of every row among the other rows.
 
 scikit-learn is not used, since its import takes longer than a small job.
 """
@@ -14,11 +14,11 @@ NEIGHBOUR_BLOCK_ROWS = 128
 def nearest_others(
     rows: np.ndarray, k: int, n_jobs: int | None = 1, n_searched: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances of rows (m, p) to their k nearest other rows, and their indices.
+    """Return the distances and indices of the k nearest other rows of each row, nearest first.
 
-    Results (n, k), float64 and int64, are for the first n = `n_searched` rows or all, the nearest
-    first. Rows are rounded to float32, and are shorter than 1e18. `n_jobs` threads search blocks of
-    rows, which does not change results.
+    Both are (n, k), float64 and int64, for the first n = `n_searched` of the rows (m, p), by
+    default all. Rows are rounded to float32; their lengths must be below 1e18. `n_jobs` threads
+    search blocks of rows, which does not change results.
     """
     points = np.ascontiguousarray(rows, np.float32)
     wide = points.astype(np.float64)

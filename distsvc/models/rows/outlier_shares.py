@@ -1,14 +1,15 @@
-"""The quantiles that define a cluster's outliers, in all families of models."""
+"""The quantiles that define a cluster's outliers, in every algorithm."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class OutlierShares:
-    """Shares of a cluster's rows that set the outlier limit.
+    """Shares of a cluster's rows that set its outlier limit.
 
-    A cluster's spread is estimated from the quantile `first_tail` of its rows, then, without
-    outliers, from the quantile `tail`. Distances below their quantile `tail` count as equal.
+    The spread of a cluster is estimated twice: from the quantile `first_tail` of all its rows, then
+    from the quantile `tail` of the rows that are no outliers. Distances to near rows that are below
+    their own quantile `tail` count as equal.
     """
 
     outside: float = 0.004  # share of a normal cluster's rows beyond the limit

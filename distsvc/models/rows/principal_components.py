@@ -1,24 +1,24 @@
-"""Leading principal components of many columns, and the signs of directions."""
+"""Principal components of tables with many columns, and signs of directions that don't vary."""
 
 import numpy as np
 
 from distsvc.models.rows.threads import one_thread
 
 MOST_COMPONENTS = 20
-"""Maximum number of directions that models use in a table of many columns."""
+"""Maximum number of components that models use in a table of many columns."""
 
 SEARCHED = 100
 """Maximum number of principal components that are computed."""
 
 MOST_COVARIANCES = 4096
-"""Maximum number of columns for which principal components are computed from covariances."""
+"""Maximum number of columns whose covariances are computed to find principal components."""
 
 
 def principal_components(rows: np.ndarray) -> np.ndarray:
-    """Return at most `SEARCHED` leading principal components (d, q) of rows (m, d) float64.
+    """Return at most `SEARCHED` principal components (d, q) of rows (m, d) float64, largest first.
 
-    Above `MOST_COVARIANCES` columns they come from products of rows, because the time for
-    covariances grows with the cube of the columns. Then components without variance are 0.
+    With more than `MOST_COVARIANCES` columns, they are computed from products of rows, because the
+    time for covariances grows with the cube of the columns. Then missing components are 0.
     """
     if rows.shape[1] <= MOST_COVARIANCES:
         _, vectors = np.linalg.eigh(np.cov(rows.T))
@@ -33,12 +33,13 @@ def principal_components(rows: np.ndarray) -> np.ndarray:
 
 
 def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return axes (q, d) of the components of rows (m, d) above noise, and their share of variance.
+    """Return the principal components of rows (m, d) that are above noise, and their share.
 
-    Columns are standardised. Components above noise have a larger variance than any component of
-    independent columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). At least one axis and at
-    most `MOST_COMPONENTS` are returned, but the share is of all components above noise. Along an
-    axis, rows have variance 1. The entry of largest magnitude in an axis is positive.
+    A component is above noise if its variance is larger than that of any component of independent
+    columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). Columns are standardised first. The
+    components are axes (q, d), 1 to `MOST_COMPONENTS`, along which rows have variance 1. In each
+    axis, the entry of largest magnitude is positive. The share is that of all components above
+    noise, also those beyond `MOST_COMPONENTS`, in the variance of the columns.
     """
     m, d = rows.shape
     scale = rows.std(axis=0)
@@ -55,6 +56,9 @@ def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def with_fixed_signs(directions: np.ndarray, axis: int = 1) -> np.ndarray:
-    """Return directions (n, m) along `axis`, with a positive entry of largest magnitude each."""
+    """Return directions (n, m) with signs that make the largest entry (by magnitude) positive.
+
+    Directions lie along `axis`: by default, each row is one.
+    """
     places = np.expand_dims(np.abs(directions).argmax(axis=axis), axis)
     return np.asarray(directions * np.sign(np.take_along_axis(directions, places, axis)))

@@ -1,6 +1,6 @@
-"""Median and robust scale of a column, on which a few extreme rows have no influence.
+"""Robust scale of a column, and a check if a few extreme rows decide its usual scale.
 
-Both are computed from the pilot, so that they are the same for any partition of a table.
+The statistics are computed from the pilot, a sample that is independent of how a table is divided.
 """
 
 from collections.abc import Iterable
@@ -10,15 +10,16 @@ from typing import Self
 import numpy as np
 
 WIDTHS = {0.25: 1.34898, 0.1: 2.56310, 0.05: 3.28971, 0.025: 3.91993, 0.01: 4.65270}
-"""Distance of two symmetric quantiles of a normal column in standard deviations, by tail share."""
+"""Distance between two quantiles of a normal column, in standard deviations, by the share of rows
+beyond each of them."""
 
 BULK_TAIL = 0.025
-"""Share of rows on either side of the bulk, which may be extreme."""
+"""Share of rows beyond either end of a column's bulk; these rows may be extreme."""
 
 
 @dataclass(frozen=True)
 class ColumnSpread:
-    """Statistics that show whether a few extreme rows decide a column's scale."""
+    """Statistics of a column that show whether a few extreme rows decide its scale."""
 
     low: float  # lower end of the bulk, which has all rows but `BULK_TAIL` on either side
     middle: float  # median
@@ -31,7 +32,7 @@ class ColumnSpread:
     def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> Self:
         """Return the statistics of a column from its pilot values (m,), m > 0.
 
-        `least` and `most` are the extremes of all rows.
+        `least`, `most` and `deviation` are the extremes and standard deviation of all rows.
         """
         share = min(max(BULK_TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
         low, middle, high = map(float, np.quantile(values, [share, 0.5, 1.0 - share]))
@@ -40,7 +41,7 @@ class ColumnSpread:
         return cls(low, middle, high, spread, farthest, deviation)
 
     def decided(self, kind: str) -> bool:
-        """Return True if a few extreme rows decide the scale of `kind` standard or minmax."""
+        """Return True if extreme rows decide the scale; `kind` is "standard" or "minmax"."""
         far, spread = abs(self.farthest - self.middle), self.spread
         if not spread:
             return False
@@ -52,7 +53,7 @@ class ColumnSpread:
 
     @property
     def near_as_log(self) -> bool:
-        """Whether all values have one sign, and their logarithms have no extremes."""
+        """Whether a logarithm would help: values have one sign, their logarithms no extremes."""
         ends = np.array([self.low, self.middle, self.high, self.farthest])
         if min(ends) < 0.0 < max(ends):
             return False
@@ -61,11 +62,11 @@ class ColumnSpread:
 
 
 def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
-    """Return the median and the spread of values (m,), m > 0; the spread of equal values is 0.
+    """Return the median of values (m,), m > 0, and their spread, a robust standard deviation.
 
-    The spread estimates the standard deviation of a normal column from its quartiles. If these are
-    equal, a wider pair of quantiles is used. If all pairs are equal, the spread is the median
-    distance of the other values from the median.
+    The spread follows from the distance of the quartiles, as in a normal column. If the quartiles
+    are equal, wider pairs of quantiles are tried. If these are equal, too, the spread is the median
+    distance from the median of the values that differ from it, or 0 if all are equal.
     """
     middle = float(np.median(values))
     for share in (0.25, 0.1, 0.05, 0.01):
@@ -81,7 +82,7 @@ def present_values(pilot: np.ndarray) -> Iterable[np.ndarray]:
 
 
 def _of_others(values: np.ndarray, middle: float) -> float:
-    """Return the median distance from `middle` of the values that differ from it, else 0."""
+    """Return the median distance from `middle` of the values that differ from it; 0 without any."""
     away = np.abs(values - middle)
     away = away[away > 0.0]
     return float(np.median(away)) if away.size else 0.0

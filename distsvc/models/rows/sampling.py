@@ -1,8 +1,8 @@
-"""Uniform samples that depend only on the seed and the rows' numbers.
+"""Random samples of rows that do not depend on how a table is divided or in which order it is read.
 
-Every row has a 64-bit key, a function of the seed and the row's number. The order of keys is a
-random permutation of a table. The rows with keys below a threshold are a uniform sample without
-replacement, which is therefore the same for any partition and order.
+Every row has a 64-bit key, a function of the seed and the row's number in the table. Keys order the
+rows at random. The rows with keys below a threshold are a uniform sample without replacement. The
+rows with the lowest keys are the pilot, from which settings are chosen.
 """
 
 import itertools
@@ -20,20 +20,20 @@ SAMPLE_BYTES = 2**28
 """Maximum size of a sample as float32, in bytes."""
 
 FEWEST_SAMPLED = 20_000
-"""Number of rows that a sample may have despite `SAMPLE_BYTES`."""
+"""Number of rows that a sample may have even if it is then larger than `SAMPLE_BYTES`."""
 
 Ranges = list[tuple[int, int]]
-"""Ranges of keys, [low, high)."""
+"""Half-open ranges [low, high) of row keys; each selects the rows of a block."""
 
 BLOCK_ROWS = 8192
 """Mean number of rows in a learner's block."""
 
 PILOT_ROWS = 10_000
-"""Maximum number of pilot rows, the rows with the lowest keys, from which settings are chosen."""
+"""Maximum number of pilot rows: the rows with the lowest keys, from which settings are chosen."""
 
 
 def seed_of(random_state: RandomState) -> int:
-    """Return the seed of a `random_state`: the number itself, or a drawn number."""
+    """Return the integer seed of a `random_state`; drawn at random if it is no integer."""
     RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
@@ -43,13 +43,16 @@ def seed_of(random_state: RandomState) -> int:
 
 
 def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
-    """Return the distinct keys (n,) uint64 of the rows with the numbers `rows` (n,) int64."""
+    """Return the keys (n,) uint64 of the rows with the numbers `rows` (n,) int64, all distinct."""
     start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     return splitmix(start, rows)
 
 
 def splitmix(start: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
-    """Return SplitMix64 (Steele, Lea and Flood 2014), `steps` (n,) after `start`, as uint64."""
+    """Return outputs (n,) uint64 of the random number generator SplitMix64.
+
+    They come `steps` (n,) after the state `start` (Steele, Lea and Flood 2014).
+    """
     z = start + np.asarray(steps, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -57,10 +60,10 @@ def splitmix(start: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
 
 
 def text_keys(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return keys (n,) uint64 of texts, from their hashes.
+    """Return keys (n,) uint64 that depend only on the texts, by their hashes.
 
-    data (m,) uint8 are the bytes of all texts. Text i is data[offsets[i] : offsets[i + 1]], with
-    offsets (n + 1,) int64.
+    `data` (m,) uint8 are the bytes of all texts. Text i is ``data[offsets[i] : offsets[i + 1]]``,
+    with `offsets` (n + 1,) int64.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
     hash_texts(np.array(data), np.array(offsets), hashes)  # writable: one compiled version
@@ -68,7 +71,7 @@ def text_keys(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
-    """Return the row numbers (n,) int64 of `keys` (n,) uint64: the inverse of `row_keys`."""
+    """Return the row numbers (n,) int64 of `keys` (n,) uint64; it inverts `row_keys`."""
     start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     z: np.ndarray = _unshifted(keys, 31) * np.uint64(pow(0x94D049BB133111EB, -1, 2**64))
     z = _unshifted(z, 27) * np.uint64(pow(0xBF58476D1CE4E5B9, -1, 2**64))
@@ -82,12 +85,12 @@ def most_rows(n_columns: int) -> int:
 
 
 def key_threshold(n_rows: int, n_wanted: int) -> int:
-    """Return a key, at most 2^64; about `n_wanted` of `n_rows` keys lie below it."""
+    """Return a key, at most 2^64, below which about `n_wanted` of the keys of `n_rows` rows lie."""
     return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
 
 
 def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> Ranges:
-    """Return the key ranges of a sample of `n_wanted` rows, with about BLOCK_ROWS rows each.
+    """Return key ranges that divide a sample of `n_wanted` rows into blocks of about BLOCK_ROWS.
 
     About `n_held_out` rows with the lowest keys are not in the sample.
     """
@@ -97,21 +100,21 @@ def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> Ranges:
 
 
 def cut_keys(low: int, high: int, n_rows: int) -> Ranges:
-    """Split the key range of about `n_rows` rows into ranges of about BLOCK_ROWS rows."""
+    """Divide the key range [low, high) of about `n_rows` rows into ranges of about BLOCK_ROWS."""
     n_blocks = max(-(-n_rows // BLOCK_ROWS), 1)
     edges = [low + (high - low) * b // n_blocks for b in range(n_blocks + 1)]
     return list(itertools.pairwise(edges))
 
 
 def slice_by_key(sorted_keys: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of ascending keys that lie in [low, high)."""
+    """Return the slice of ascending `sorted_keys` that lie in [low, high)."""
     first = np.searchsorted(sorted_keys, np.uint64(low))
     last = sorted_keys.size if high >= 2**64 else np.searchsorted(sorted_keys, np.uint64(high))
     return slice(int(first), int(last))
 
 
 def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
-    """Return the order (n,) of a block's rows in an epoch; by key in the first epoch."""
+    """Return a random order (n,) of a block's rows in an epoch; the first epoch keeps theirs."""
     if epoch == 0:
         return np.arange(n)
     sequence = np.random.SeedSequence(seed, spawn_key=(epoch, block))
@@ -121,9 +124,9 @@ def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
 def memory_blocks(
     X: np.ndarray, keys: np.ndarray, seed: int, epoch: int, ranges: Ranges, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the rows (n, d) of X in each of the `ranges`, from range number `first` on.
+    """Yield blocks of X: the rows whose `keys` are in one of the `ranges`, from number `first` on.
 
-    The `keys` of X ascend. Each epoch has its own order of rows in a range.
+    The `keys` (n,) of X (n, d) ascend. Each epoch has its own order of rows in a block.
     """
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]
@@ -135,7 +138,7 @@ def memory_blocks(
 def in_order_of_keys(
     rows: list[np.ndarray], keys: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows (n, d) and keys (n,) of several parts, sorted by key.
+    """Join parts of a sample: return all rows (n, d) and keys (n,), sorted by key.
 
     The list `rows` is emptied: each part is freed once it is copied, which limits memory.
     """
@@ -167,7 +170,7 @@ def lowest(keys: np.ndarray, n: int) -> np.ndarray:
 
 @dataclass
 class Reservoir:
-    """Rows of a stream with the PILOT_ROWS lowest keys, by ascending key."""
+    """The PILOT_ROWS rows of a stream with the lowest keys so far, by ascending key."""
 
     seed: int
     rows: np.ndarray
@@ -187,7 +190,7 @@ class Reservoir:
 
 
 def _unshifted(z: np.ndarray, shift: int) -> np.ndarray:
-    """Return the x (n,) uint64 with z = x ^ (x >> shift)."""
+    """Return x (n,) uint64 for z = x ^ (x >> shift): the inverse of a step of SplitMix64."""
     x = z.copy()
     for k in range(shift, 64, shift):
         x ^= z >> np.uint64(k)

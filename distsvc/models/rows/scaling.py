@@ -1,4 +1,4 @@
-"""Column statistics that merge exactly, and the scaling computed from them."""
+"""The scaling of columns, from statistics that are exact, so that they merge in any order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +14,25 @@ from distsvc.models.rows.aside import ColumnEnds
 from distsvc.models.rows.robust_scale import middle_and_spread, present_values
 
 MAX_ROW_LENGTH = 1e18
-"""Maximum length of a row, so that float32 can represent sums of squared distances."""
+"""Maximum Euclidean length of a row, so that float32 can represent sums of squared distances."""
 
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
-"""Absolute value above which kind ``robust`` compresses values, and scale of the logarithm."""
+"""Absolute value from which scaled values grow only logarithmically, and scale of the logarithm.
+
+They apply to the scaling ``robust`` and to modelled columns.
+"""
 
 MIN_SCALED_RANGE = 1e-15
 """Minimum range of a scaled column, so that float32 can represent squares."""
 
 
 def check_length(X: Any, most: float = MAX_ROW_LENGTH) -> None:
-    """Raise UnusableRowsError if rows X (n, d), dense or CSR, can be longer than `most`."""
+    """Raise UnusableRowsError if a row of X (n, d), dense or CSR, could be longer than `most`.
+
+    The bound is that of a row with the largest value of X in every column.
+    """
     values = X.data if sparse.issparse(X) else X
     largest = max(
         float(np.fmax.reduce(values, axis=None, initial=0.0)),
@@ -46,15 +52,16 @@ def check_finite(Z: np.ndarray) -> None:
 
 
 def subtract_centre(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Return rows X (n, d) relative to the centre (d,), float32 in C order."""
+    """Return rows X (n, d) minus the centre (d,), as float32 in C order."""
     out = np.empty(X.shape, np.float32)
     return np.subtract(X, centre, out=out, dtype=np.float64, casting="unsafe")
 
 
 def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield slices and rows of X (n, d) in the kernels' layout: float64, C order, writable.
+    """Yield X (n, d) as pieces for kernels, float64 in C order and writable, with their slices.
 
-    Other layouts are copied in pieces that fit into a processor's cache.
+    X itself is the only piece if it has this layout. Otherwise pieces are copies that fit into a
+    processor's cache.
     """
     if X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable:
         yield slice(0, len(X)), X
@@ -66,7 +73,7 @@ def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 
 
 def compressed(z: np.ndarray) -> np.ndarray:
-    """Return z, with logarithmic growth above the absolute value `ROBUST_LIMIT`."""
+    """Return z, with logarithmic growth where its absolute value is above `ROBUST_LIMIT`."""
     out = z.copy()
     far = np.abs(z) > ROBUST_LIMIT
     if far.any():
@@ -98,10 +105,10 @@ class ColumnSums:
     def add(
         self, X: np.ndarray, rows: np.ndarray | None = None, ends: ColumnEnds | None = None
     ) -> tuple[int, int] | None:
-        """Add a block X (n, d) to the sums, and with its row numbers `rows` (n,) int64 to `ends`.
+        """Add a block X (n, d) to the sums, and its extremes to `ends`.
 
-        If a value is infinite, or its squared distance from the shift overflows, return the first
-        such (row, column). The sums are invalid after that.
+        `rows` (n,) int64 are the numbers of the rows, for `ends`. Return None, or the (row, column)
+        of the first value that is infinite or whose square overflows. The sums are then invalid.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
         ends = ColumnEnds.empty(X.shape[1], 0) if ends is None else ends
@@ -126,7 +133,7 @@ class ColumnSums:
         self.counts = self.counts + other.counts
 
     def impute(self, values: np.ndarray, n_rows: int) -> None:
-        """Replace each column's missing values, in `n_rows` rows, by its `values` (d,) float64."""
+        """Count the missing values of a column, among `n_rows`, as its value in `values` (d,)."""
         for k, (value, missing) in enumerate(zip(values, n_rows - self.counts, strict=True)):
             if missing:
                 e = float(value) - float(self.shift[k])
@@ -136,13 +143,13 @@ class ColumnSums:
 
     @property
     def constant(self) -> np.ndarray:
-        """Mask (d,) bool of the columns whose values are equal up to rounding."""
+        """Mask (d,) bool of the columns whose values are all equal, up to rounding."""
         size = np.maximum(np.abs(self.least), np.abs(self.most))
         with np.errstate(invalid="ignore"):  # columns without values
             return ~(self.most - self.least > 2.0**-48 * size)  # 16 rounding errors
 
     def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and population variances, (d,) float64, from exact sums."""
+        """Return the means and population variances of the columns, (d,) float64."""
         means, variances = np.zeros(self.shift.size), np.zeros(self.shift.size)
         for k, n in enumerate(self.counts):
             if n:
@@ -155,11 +162,11 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Scaling of raw rows: fill missing values, then (x - centre) / scale.
+    """Scaling of raw rows: missing values are filled, then x becomes (x - centre) / scale.
 
     Constant columns have scale 1 and become 0. Kind ``unit`` divides a row by its length instead,
-    and kind ``none`` only fills missing values. For kind ``robust``, z above `ROBUST_LIMIT` becomes
-    5 + log(1 + 4 (z - 5)) / 4, which keeps the order.
+    and kind ``none`` only fills missing values. Kind ``robust`` also compresses large values, as in
+    `compressed`.
     """
 
     centre: np.ndarray  # (d,) float64
@@ -169,7 +176,7 @@ class Scaling:
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Self:
-        """Return the scaling of any kind but ``robust``."""
+        """Return the scaling of any kind except ``robust``; `fill` (d,) replaces missing values."""
         if kind == "standard":
             centre, variance = sums.mean_and_variance()
             scale = np.sqrt(variance)
@@ -186,8 +193,8 @@ class Scaling:
     def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Self:
         """Return the scaling of kind ``robust``, from pilot rows (m, d) float64.
 
-        Columns are centred at the median and divided by their spread, `middle_and_spread`. If all
-        pilot values of a column are equal, its scale is the largest distance of a row from them.
+        Columns are centred at the median and divided by their spread (`middle_and_spread`). If all
+        pilot values of a column are equal, its scale is the largest distance from them in `sums`.
         """
         centre, _ = sums.mean_and_variance()
         scale = np.zeros_like(centre)
@@ -203,9 +210,9 @@ class Scaling:
     def together(self, sums: ColumnSums, groups: Sequence[slice]) -> "Scaling":
         """Return a scaling in which each group of one-hot columns weighs as much as one column.
 
-        A group has one scale. With ``minmax``, rows of different categories have distance 1. With
-        ``standard`` and ``robust``, a group's variances sum to 1, so that two rows differ as much
-        in the group as in another column, on average. ``unit`` and ``none`` leave groups unchanged.
+        `groups` are slices of columns; all columns of a group get one scale. With ``minmax``, rows
+        of different categories have distance 1. With ``standard`` and ``robust``, the variances of
+        a group sum to 1. ``unit`` and ``none`` leave groups unchanged.
         """
         if self.kind in ("unit", "none") or not groups:
             return self
@@ -222,10 +229,10 @@ class Scaling:
         return self.kind not in ("robust", "unit")
 
     def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
-        """Raise UnusableRowsError if float32 can't represent scaled rows with these sums.
+        """Raise UnusableRowsError if float32 is not precise enough for scaled rows with these sums.
 
-        A row may be longer than `MAX_ROW_LENGTH`, or a column's range (for kind ``none``, the
-        largest of all ranges) below `MIN_SCALED_RANGE`.
+        Rows must be no longer than `MAX_ROW_LENGTH`. The range of each column must be at least
+        `MIN_SCALED_RANGE` unless it is constant; for kind ``none``, the largest range must be.
         """
         if self.kind == "unit":
             return
@@ -250,7 +257,7 @@ class Scaling:
             )
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return ``apply(X) - origin`` for X (n, d) as float32, computed in float64 in one pass."""
+        """Return ``apply(X) - origin`` for X (n, d) as float32; faster, in one pass over X."""
         out = np.empty(X.shape, np.float32)
         columns = self.centre, self.scale, self.fill, origin
         limit = ROBUST_LIMIT if self.kind == "robust" else np.inf
@@ -274,7 +281,10 @@ class Scaling:
         return compressed(Z) if self.kind == "robust" else Z
 
     def raw(self, Z: np.ndarray) -> np.ndarray:
-        """Return the inverse of `apply` for Z (n, d) float64, or Z itself for kind ``unit``."""
+        """Return raw values of scaled rows Z (n, d) float64, the inverse of `apply`.
+
+        For kind ``unit`` it is Z itself.
+        """
         if self.kind == "robust":
             beyond = np.maximum(np.abs(Z) - ROBUST_LIMIT, 0.0)
             away = np.minimum(np.abs(Z), ROBUST_LIMIT) + ROBUST_BEND * np.expm1(

@@ -1,13 +1,14 @@
-"""Sentinel values such as -9999, which represent missing values in a column, and other spikes.
+"""The search for sentinels, such as -9999, that stand for missing values, and for other spikes.
 
-Sentinels are searched in the pilot, so that they are the same for any partition of a table. A
-number is reported if at least `MIN_SENTINEL_SHARE` of the rows have it, and in one of these cases:
+The search uses the pilot, a sample that is independent of how a table is divided. A number is a
+sentinel if at least `MIN_SENTINEL_SHARE` of the rows have it, and one of these is true:
 
 * It is a usual sentinel except -1. It lies outside the range of the other values by more than that
-  range, is the only negative number of many, or is ten times as frequent as any other except 0.
+  range. Or it is the only negative number of many. Or it is ten times as frequent as any other
+  except 0.
 * It is -1, and the only negative number of many. Or it is ten times as frequent as any other except
-  0, and not the minimum, which may come from a scaling to [-1, 1].
-* It is another number, outside the range of many values by `MIN_OUTLIER_RANGES` such ranges.
+  0, and not the minimum; the minimum may come from a scaling to [-1, 1].
+* It is another number, outside the range of many other values by `MIN_OUTLIER_RANGES` ranges.
 """
 
 from dataclasses import dataclass
@@ -28,16 +29,19 @@ USUAL_SENTINELS = (
 """-1, +-99 to +-999999, the lowest integers, large powers of ten, and netCDF's fill value."""
 
 MIN_FREQUENCY_RATIO = 10.0
-"""A frequent value has at least so many times the rows of any other value."""
+"""Minimum ratio between the rows of a frequent value and those of any other value."""
 
 MIN_SPIKE_VALUES, MIN_SPIKE_SHARE = 50, 0.05
 """Minimum number of different values of a column with a spike, and minimum share of the spike."""
 
 MAX_ODD_SHARE = 0.5
-"""Maximum share of an odd spike; a more frequent value is the usual one."""
+"""Maximum share of rows at an odd spike; a more frequent value is the usual one."""
 
 MIN_SPIKE_GAP = 0.1
-"""Minimum distance of an odd spike at an end of the values, in ranges of nearly all others."""
+"""Minimum distance of an odd spike from the other values if it is the lowest or highest value.
+
+The unit is the range of nearly all other values.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,12 @@ class Spike:
     value: float
     share: float  # share of the known values
     times: float  # number of its rows, relative to the next most frequent value
-    end: Literal["lowest", "highest", ""]  # its place among the values; empty if inside
-    gap: float  # distance from the nearest other value, in ranges of nearly all others
+    end: Literal["lowest", "highest", ""]  # whether it is the lowest or highest value; else empty
+    gap: float  # distance from the nearest other value, in ranges of nearly all other values
 
     @property
     def is_odd(self) -> bool:
-        """Return True if neither zero, a limit nor a usual value explains the spike."""
+        """Whether the spike needs an explanation: it is not 0, a limit of the column, or usual."""
         if self.value == 0.0 or self.share > MAX_ODD_SHARE:
             return False
         return not self.end or self.gap > MIN_SPIKE_GAP
@@ -60,7 +64,7 @@ class Spike:
 
 @dataclass(frozen=True)
 class Sentinel:
-    """Sentinel value, its share of the rows, and the range of nearly all other values."""
+    """Sentinel value, its share of the rows, and the ends of the range of other values."""
 
     value: float
     share: float
@@ -122,7 +126,10 @@ def _is_usual(value: float) -> bool:
 
 
 def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float] | None:
-    """Return the range of the `others` (m,) if `value` is a sentinel, else None."""
+    """Return the range of the other values (m,) if `value`, in `n_rows` rows, is a sentinel.
+
+    Return None otherwise. The module's docstring has the conditions.
+    """
     distinct, counts = np.unique(others, return_counts=True)
     least, most = float(distinct[0]), float(distinct[-1])
     # The range leaves out 1 % of the other rows on either side.

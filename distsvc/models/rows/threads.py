@@ -1,6 +1,6 @@
-"""Independent tasks on threads; results do not depend on the number of threads.
+"""Independent tasks on several threads, whose number does not change any result.
 
-Kernels release Python's global lock, so that threads are enough.
+Kernels release Python's global interpreter lock, so that threads are enough.
 """
 
 import sys
@@ -24,10 +24,10 @@ Other = TypeVar("Other")
 def map_threads(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None
 ) -> list[Result]:
-    """Return the function's result for each item, in order.
+    """Return the function's result for each item, in order, computed on `n_jobs` threads.
 
-    `n_jobs` is the number of threads as in scikit-learn: -1 is all processors, and None is 1 unless
-    `joblib.parallel_config` sets another default.
+    As in scikit-learn, -1 means all processors, and None means 1 unless `joblib.parallel_config`
+    sets another default.
     """
     several = list(items)
     threads = min(n_threads(n_jobs), len(several)) if len(several) > 1 else 1
@@ -38,9 +38,10 @@ def map_threads(
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Limit linear algebra to one thread, because the last bits depend on the number of threads.
+    """Return a context in which linear algebra uses one thread, so that results are repeatable.
 
-    Two threads must not do this at the same time, because they would restore wrong limits.
+    Their last bits depend on the number of threads. Two threads must not be in such contexts at the
+    same time, because they would restore wrong limits.
     """
     known = ("scipy.linalg", "sklearn.cluster")
     return cast(
@@ -51,7 +52,10 @@ def one_thread() -> AbstractContextManager[object]:
 
 @cache
 def _pools(_loaded: tuple[bool, ...]) -> ThreadpoolController:
-    """Return the thread pools of loaded libraries; cached, because a search takes milliseconds."""
+    """Return the thread pools of the loaded libraries.
+
+    A search takes milliseconds, so it is cached by which of the known libraries are loaded.
+    """
     return ThreadpoolController()
 
 
@@ -67,10 +71,9 @@ def both(
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Return the number of threads for `n_jobs`, at least 1.
+    """Return the number of threads for `n_jobs`, as in `map_threads`, at least 1.
 
-    joblib is imported only if the number may depend on its configuration, because the import is
-    slow.
+    joblib is slow to import, so it is imported only if the number may depend on it.
     """
     if n_jobs == 1:
         return 1
@@ -86,7 +89,7 @@ def map_blocks(
 ) -> np.ndarray:
     """Return a function's values (n, ...) for rows X (n, d), n > 0, computed block by block.
 
-    Blocks are the same for any `n_jobs`.
+    `n_jobs` threads compute the blocks, which do not depend on `n_jobs`.
     """
     found = map_threads(function, cut(X, block_rows(X.shape[1])), n_jobs)
     return found[0] if len(found) == 1 else np.concatenate(found)
