@@ -1,4 +1,4 @@
-"""Forms of a saved model's arrays and facts, checked before they are used.
+"""Checks of the arrays and JSON values of a saved model, before they are used.
 
 Kernels don't check bounds, so an index out of range would silently give a wrong answer.
 """
@@ -15,17 +15,17 @@ from distsvc.errors import DataError
 from distsvc.errors.forms import worded
 
 Facts: TypeAlias = dict[str, Any]
-"""JSON values by name: what is saved of a rule, a fit or a column besides its arrays."""
+"""JSON values by name, which are saved beside the arrays of a rule, a fit or a column."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class ArrayField:
-    """Array of finite numbers.
+    """Check of an array of finite numbers: dtype, shape and bounds.
 
-    `shape` has the names or sizes of the dimensions, separated by spaces. Dimensions with the same
-    name are equal in all arrays of a rule, and at least 1.
+    `shape` lists the dimensions by size or by name, separated by spaces, such as "n 2". A name
+    stands for one size in all arrays of a rule, at least 1.
     """
 
     dtype: str  # exact dtype, because a kernel is compiled for one
@@ -60,7 +60,7 @@ class ArrayField:
 
 @dataclass(frozen=True)
 class ClustersField(ArrayField):
-    """Array of cluster numbers from 0 without gaps; with `least` = -1, -1 means no cluster."""
+    """Check of cluster numbers, from 0 without gaps; with `least` = -1, also -1 for no cluster."""
 
     least: float = 0
 
@@ -73,7 +73,7 @@ class ClustersField(ArrayField):
 
 @dataclass(frozen=True)
 class ChildrenField(ArrayField):
-    """Children (m, 2) of the nodes in a binary tree, -1 if there are none; node 0 is the root."""
+    """Check of a binary tree: the children (m, 2) of each node, or -1 twice; node 0 is the root."""
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
         super().check(value, sizes)
@@ -91,7 +91,7 @@ class ChildrenField(ArrayField):
 
 @dataclass(frozen=True)
 class Fact:
-    """JSON value of a type that pydantic checks."""
+    """Check of a JSON value by pydantic, which knows its `type`."""
 
     type: Any
     kind = "fact"
@@ -108,25 +108,25 @@ class Fact:
 
 
 Field = ArrayField | Fact
-"""Field of a rule, or of other saved data."""
+"""Check of one field of a rule, or of other saved data."""
 
 FLAG = Fact(bool)
 
 
 def real(gt: float | None = None, ge: float | None = None, le: float | None = None) -> Fact:
-    """Return the field of a finite number with pydantic's bounds."""
+    """Return the check of a finite number with pydantic's bounds."""
     bounds = pydantic.Field(allow_inf_nan=False, gt=gt, ge=ge, le=le)
     return Fact(Annotated[float, bounds])
 
 
 def whole(least: int, most: int) -> Fact:
-    """Return the field of a whole number from `least` to `most`."""
+    """Return the check of a whole number from `least` to `most`."""
     return Fact(Annotated[int, pydantic.Field(ge=least, le=most)])
 
 
 @cache
 def forms_of(cls: Any) -> dict[str, Field]:
-    """Return the fields in the annotations of a class, by name."""
+    """Return the checks of a class's fields, from their annotations ``Annotated[type, check]``."""
     hints = get_type_hints(cls, include_extras=True)
     return {name: of.__metadata__[0] for name, of in hints.items() if hasattr(of, "__metadata__")}
 
@@ -134,9 +134,9 @@ def forms_of(cls: Any) -> dict[str, Field]:
 def check_fields(
     fields: Mapping[str, Field], values: Mapping[str, Any], sizes: dict[str, int]
 ) -> None:
-    """Check values against the fields with the same names; add array dimensions to `sizes`.
+    """Check the values of all fields by name; raise DataError for the first missing or wrong one.
 
-    Raises DataError for the first value that is missing or wrong.
+    `sizes` has the known sizes of dimensions by name; those of the checked arrays are added.
     """
     for name, field in fields.items():
         if name not in values:

@@ -1,7 +1,7 @@
-"""Rules with merged clusters, because clusters are too small or too many.
+"""Joined rules: rules whose clusters were merged, because they are too small or too many.
 
-A joined rule has all fields of its base rule, and the merged cluster of each base cluster. It is
-saved and restored like other rules.
+A joined rule has all fields of its base rule, and a further array: the merged cluster of each base
+cluster. It is saved and restored like other rules.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ INTO = "joined_into"
 
 @cache
 def joined_form(base: type[Rule]) -> type[Rule]:
-    """Return the class of joined rules for a class of base rules."""
+    """Return the class of the joined rules whose base rules are of class `base`."""
     into = (INTO, Annotated[np.ndarray, ClustersField("int32", "joined")])
     own = {"form": f"joined-{base.form}", "made_of": base, "quick_pulls": False}
     name = f"Joined{base.__name__}"
@@ -30,7 +30,10 @@ def joined_form(base: type[Rule]) -> type[Rule]:
 
 
 def joined(rule: Rule, into: np.ndarray) -> Rule:
-    """Return a rule that merges cluster c into ``into[c]``, (k,) int32 without gaps."""
+    """Return a rule that labels rows as `rule` does, with cluster c merged into ``into[c]``.
+
+    `into` (k,) are integers from 0 without gaps.
+    """
     return _made(type(rule), rule.field_values() | {INTO: into.astype(np.int32)})
 
 
@@ -94,21 +97,21 @@ class _Joined:
 
 
 MIN_MEAN_SHARE = 0.01
-"""Minimum mean share of another cluster in the rows of a small cluster.
+"""Minimum mean share that another cluster must have in a small cluster's rows to take them over.
 
-If no other cluster reaches it, the small cluster is merged by the distance of medians.
+If no cluster has it, the cluster with the nearest median takes them over.
 """
 
 
 def clusters_to_join(
     rule: Rule, Z: np.ndarray, max_clusters: int | None, min_rows: float
 ) -> np.ndarray | None:
-    """Return the merged cluster (k,) int32 of each cluster of a rule; None if none are merged.
+    """Return the merged cluster (k,) int32 of each cluster of a rule; None if none is merged.
 
-    The smallest cluster is merged into its nearest one, while it has fewer than `min_rows` of the
-    rows Z (m, d) or there are more than `max_clusters`. The nearest cluster has the largest share
-    in the smallest cluster's rows or, if no mean share reaches `MIN_MEAN_SHARE`, the nearest
-    median. Merged clusters are numbered by size, 0 the largest.
+    The smallest cluster is merged into another, again and again, while it has fewer than `min_rows`
+    of the rows Z (m, d), or while there are more than `max_clusters`. The other cluster has the
+    highest mean share in the smallest cluster's rows. If that is below `MIN_MEAN_SHARE`, it is the
+    cluster with the nearest median. Merged clusters are numbered by size, 0 for the largest.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
@@ -142,7 +145,10 @@ def clusters_to_join(
 
 
 def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the sums (k, k) of the shares of all clusters in the rows of each cluster."""
+    """Return the sum (k, k) of each cluster's shares over the rows of each cluster.
+
+    Entry (i, j) is the sum of the shares of cluster j in the rows with label i.
+    """
     total = np.zeros((rule.n_clusters, rule.n_clusters))
     if rule.shared:
         np.add.at(total, labels, rule.shares(Z).astype(np.float64))
@@ -150,7 +156,7 @@ def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _distances(rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return the distances (k, k) of cluster medians; an empty one has the median of all rows."""
+    """Return the distances (k, k) of cluster medians; an empty cluster has that of all rows."""
     members = [rows[labels == c] for c in range(k)]
     middles = np.array([np.median(one if len(one) else rows, axis=0) for one in members])
     return np.linalg.norm(middles[:, None].astype(np.float64) - middles, axis=2)

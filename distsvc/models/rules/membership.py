@@ -1,4 +1,4 @@
-"""Memberships of rows: the share of their own cluster, and the largest others."""
+"""Memberships of rows: the shares, from 0 to 1, of their own cluster and of the next ones."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -23,7 +23,7 @@ BY_HYPERPLANES = (
 
 @dataclass(frozen=True)
 class Membership:
-    """The shares of n rows in [0, 1]."""
+    """Shares of clusters in n rows: those of their own clusters, and the largest of others."""
 
     own: np.ndarray  # (n,) float32: shares of the rows' own clusters
     others: np.ndarray  # (n, m) int32: other clusters by share, the largest first; ties by number
@@ -31,7 +31,7 @@ class Membership:
 
     @classmethod
     def of(cls, rule: Rule, Z: np.ndarray, labels: np.ndarray, most: int) -> Self:
-        """Return the shares of prepared rows Z (n, d) with labels (n,), of up to `most` others."""
+        """Return the shares of prepared rows Z (n, d) with labels (n,), and up to `most` others."""
         n, m = len(Z), min(most, rule.n_clusters - 1)
         found = cls(np.empty(n, np.float32), np.empty((n, m), np.int32), np.empty((n, m), "f4"))
         step = max(1, SHARE_BYTES // (4 * rule.n_clusters))

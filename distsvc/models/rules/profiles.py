@@ -1,8 +1,8 @@
-"""Profiles of clusters: the range of each column that best separates a cluster from other rows.
+"""Profiles of clusters: the columns, and ranges of values, that separate a cluster best.
 
 The quality of a range is the index J of Youden (1950): the share of the cluster's rows in it minus
-the share of the other rows. J is 1 if the range contains exactly the cluster, and about 0 if the
-column is unrelated. It does not depend on the column's scale or tails.
+the share of the other rows in it. J is 1 if the range contains exactly the cluster, and about 0 if
+the column is unrelated to it. J does not depend on the column's scale or tails.
 """
 
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 BINS = 256
-"""Number of equally frequent bins of a column, whose borders are ends of ranges."""
+"""Number of bins of a column, with about equally many rows, between whose borders ranges lie."""
 
 MAX_PROFILE_COLUMNS = 5
 
 J_DECIMALS = 2
-"""Number of decimals of J; columns that agree in these are ties."""
+"""Number of decimals of J; columns that agree in them count as equally good."""
 
 
 @dataclass(frozen=True)
 class ColumnRange:
-    """Column of a profile, and the range that separates the cluster best."""
+    """A column of a profile, and its range that separates the cluster best."""
 
     place: int  # index of the column
     apart: float  # J of the range
@@ -33,7 +33,7 @@ class ColumnRange:
 
 @dataclass(frozen=True)
 class ClusterProfile:
-    """Columns that separate a cluster best, and typical rows."""
+    """The columns that separate a cluster best, the best first, and typical rows."""
 
     label: int
     n_rows: int
@@ -52,10 +52,10 @@ def profiles(
 ) -> list[ClusterProfile]:
     """Return the profiles of at most `most` clusters, the largest first.
 
-    X (m, d) are rows as stored, with NaN for missing values, and Z prepared rows. Typical rows of a
-    cluster are the rows nearest to its prepared centre in `centres` (k, d). They are `usual` (m,)
-    bool, unless the cluster has no usual rows. A profile has only the best column of each group of
-    one-hot columns in `together`.
+    X (m, d) are stored rows, NaN where missing, and Z are the same rows, prepared. A cluster's
+    typical rows are those of its rows that are nearest to its prepared centre in `centres`. Only
+    rows marked in `usual` (m,) bool are typical, unless the cluster has none. `together` are groups
+    of one-hot columns; a profile has only the best column of each group.
     """
     sizes = np.bincount(labels, minlength=len(centres))
     order = np.argsort(-sizes, kind="stable")
@@ -82,9 +82,10 @@ def profiles(
 def best_ranges(
     X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best range of each column for each `chosen` cluster: J (c, d), ranges (c, d, 2).
+    """Return the best range of each column for each of the c `chosen` clusters.
 
-    No chosen cluster has all rows X (m, d). Missing values are skipped.
+    The results are J (c, d) and the ends of the ranges (c, d, 2). X (m, d) are rows with `labels`
+    (m,); missing values (NaN) are skipped. No chosen cluster has all rows.
     """
     d, k = X.shape[1], int(labels.max()) + 1
     apart, ranges = np.zeros((len(chosen), d)), np.zeros((len(chosen), d, 2))
@@ -115,10 +116,11 @@ def best_ranges(
 
 
 def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
-    """Return Cliff's delta (1993) of each `chosen` cluster against other rows, by column, (c, d).
+    """Return how high each of the c `chosen` clusters lies in each column, (c, d), from -1 to 1.
 
-    Delta is the probability that a row of the cluster lies above another row, minus the probability
-    that it lies below. No chosen cluster has all rows X (m, d).
+    It is the delta of Cliff (1993): the probability that a row of the cluster lies above a row
+    outside the cluster, minus the probability that it lies below. X (m, d) are rows with `labels`
+    (m,). No chosen cluster has all rows.
     """
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
@@ -132,7 +134,10 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
-    """Return the ranks of x (m,) from 1, mean ranks for ties; `scipy.stats` is slow to import."""
+    """Return the ranks of x (m,), from 1; equal values have their mean rank.
+
+    `scipy.stats.rankdata` does the same, but is slow to import.
+    """
     _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - 0.5 * (counts - 1))[which]
 
@@ -140,9 +145,10 @@ def ranks(x: np.ndarray) -> np.ndarray:
 def _columns(
     X: np.ndarray, inside: np.ndarray, apart: np.ndarray, ranges: np.ndarray
 ) -> list[ColumnRange]:
-    """Return the columns that separate rows by more than chance, the best first.
+    """Return the columns that separate the rows `inside` from others better than chance.
 
-    Ties are ordered by the distance of the medians, in units of the quartile range.
+    `apart` (d,) and `ranges` (d, 2) are J and the best range of each column. The best column is
+    first; equally good ones are ordered by the distance of the medians, in quartile ranges.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
     # J of an unrelated column exceeds this multiple of its standard error in fewer than one of a

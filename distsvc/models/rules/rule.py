@@ -1,13 +1,13 @@
-"""Base of rules, the saved part of every model, which labels rows.
+"""The base class of rules: the part of a model that is saved, and that labels rows.
 
-A rule is a few arrays and facts: all that workers and later tables need. A published model is a
-rule with the scaling of its rows (`distsvc.models.rows.scaling`).
+A rule is a few arrays and JSON values: all that workers and later runs need. It takes prepared
+rows, which are scaled or mapped by the models of columns.
 
-Pulls are reasons of low scores: columns in which a row differs from the rows of its cluster. The
-pull of a column, or of a group of columns, is the mean of two effects. One is the gain in score if
-the row had its cluster's typical value in the column. The other is the loss if the typical row had
-the row's value. The gain misses columns if another column keeps the row outside, too. The loss
-misses unusual combinations of usual values.
+Pulls explain low scores: how much does a column, or a group of columns, make a row an outlier? A
+pull is the mean of two effects. The gain is how much the row's score would rise if it had its
+cluster's typical value in the column. The loss is how much a typical row's score would fall if it
+had the row's value. The gain alone would miss a column if another column keeps the row outside,
+too. The loss alone would miss unusual combinations of usual values.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ REASON_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Typical:
-    """Usual values and scores of the pilot's rows."""
+    """Typical values of each cluster, and usual scores, with which pulls compare a row."""
 
     values: np.ndarray  # (k, d) float64: medians of the prepared columns in each cluster
     score: float  # median score; higher scores are usual
@@ -35,10 +35,10 @@ class Typical:
     def of(
         cls, Z: np.ndarray, labelled: Mapping[str, np.ndarray], k: int, has_outliers: bool
     ) -> Self:
-        """Return the typical values of prepared rows Z (m, d) with their labels and scores.
+        """Return the typical values of prepared pilot rows Z (m, d).
 
-        Rows with low scores are excluded. A cluster without other rows gets the medians of the
-        remaining table.
+        `labelled` has the columns ``label`` and ``score`` of the rows. Rows with low scores don't
+        count. A cluster with only such rows has the medians of all rows that count.
         """
         labels, scores = labelled["label"], labelled["score"]
         if not np.isfinite(scores).all():
@@ -54,10 +54,10 @@ class Typical:
 
 @dataclass(frozen=True)
 class ScoreWords:
-    """Words of the page for a rule's score and outliers.
+    """Words that describe a rule's score and outliers on the report page.
 
-    `meaning` is a paragraph on the score, after the number of rows outside, and `axis` the title of
-    the score's axis. If both are empty, the page describes the decision value f(x).
+    `meaning` is a paragraph about the score, and `axis` the title of its axis. If both are empty,
+    the page describes the decision value f(x).
     """
 
     has_outliers: bool = True
@@ -69,31 +69,31 @@ class ScoreWords:
 
 
 class Rule(ABC):
-    """Base of rules, which label rows by fields that are arrays or JSON values.
+    """Base of rules, which label prepared rows by fields that are arrays or JSON values.
 
-    A subclass is a frozen dataclass. Each field is annotated with an `ArrayField` or `Fact`. The
-    dimension ``d`` of a field is the number of columns.
+    A subclass is a frozen dataclass. Each field is annotated with its check, an `ArrayField` or a
+    `Fact`; the dimension ``d`` of an array is the number of prepared columns.
     """
 
     form: ClassVar[str]  # the rule's name in saved models
     float64: ClassVar[bool] = False  # whether prepared rows are float64 instead of float32
-    meanings: ClassVar[Mapping[str, str]]  # the columns label, score and outlier, for users
-    shared: ClassVar[str] = ""  # definition of `shares` for users; empty if there are no shares
+    meanings: ClassVar[Mapping[str, str]]  # words about the columns label, score and outlier
+    shared: ClassVar[str] = ""  # words that define `shares`; empty if there are none
     words: ClassVar[ScoreWords] = ScoreWords()
     quick_pulls: ClassVar[bool] = False  # whether `pulls` is about as fast as `label`
-    beside: ClassVar[Mapping[str, Field]] = {}  # further fields of a saved model
+    beside: ClassVar[Mapping[str, Field]] = {}  # checks of values that are saved beside the rule
 
     @property
     @abstractmethod
     def n_clusters(self) -> int:
-        """Number of clusters; labels are smaller."""
+        """Number of clusters; labels are from 0 to one less."""
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of prepared rows Z (n, d) by name.
+        """Return the columns to publish for prepared rows Z (n, d), by name.
 
-        Among them are ``label`` (n,) int32, ``score`` (n,) float32 and ``outlier`` (n,) bool. A
-        row's values depend on no other row. A subclass implements this method, or `labels` and
-        `unrounded_scores`.
+        They are ``label`` (n,) int32, ``score`` (n,) float32, ``outlier`` (n,) bool, and others of
+        some rules. A row's values depend on no other row. A subclass implements either this method,
+        or `labels` and `unrounded_scores`.
         """
         score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
@@ -105,22 +105,26 @@ class Rule(ABC):
         return self.unrounded_scores(Z).astype(np.float32, copy=False)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
+        """Return the membership of prepared rows Z (n, d) in all clusters, (n, k) float32.
 
-        A row's shares are at least 0, and sum to 1. Rules with empty `shared` have none.
+        A row's shares are at least 0 and sum to 1; `shared` defines them. If that is empty, a rule
+        has no shares.
         """
         raise NotImplementedError
 
     def plane(self, Z: np.ndarray) -> np.ndarray | None:
-        """Return prepared rows Z (n, d) in a plane (n, 2) that separates clusters, or None."""
+        """Return places (n, 2) of prepared rows Z (n, d) in a plane where clusters lie apart.
+
+        Return None if the rule has no such plane.
+        """
         return None
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
-        """Return the coordinates (n, q) of prepared rows Z (n, d) that the rule uses."""
+        """Return the coordinates (n, q) of prepared rows Z (n, d) by which the rule labels them."""
         return Z
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) of prepared rows Z (n, d) with the rule's full precision."""
+        """Return the scores (n,) of prepared rows Z (n, d) before they are rounded to float32."""
         return self.label(Z)["score"]
 
     def pulls(
@@ -128,9 +132,10 @@ class Rule(ABC):
     ) -> np.ndarray:
         """Return the pull (n, g) float64 of each group of columns on rows Z (n, d).
 
-        It is in units of the score, and negative if a group makes a row less of an outlier.
-        `labels` (n,) are the rows' clusters, and `firsts` (g,) the first columns of groups. The
-        default computes 2 g scores per row; see the module.
+        A pull explains a low score, in units of the score; the module's docstring defines it. It is
+        negative if a group makes a row less of an outlier. `labels` (n,) are the rows' clusters,
+        and `firsts` (g,) the first columns of the groups. This method computes about 2 g scores for
+        each row.
         """
         usual = typical.values[labels].astype(Z.dtype)
         return pulls(self.unrounded_scores, Z, usual, typical.score, firsts)
@@ -145,7 +150,10 @@ class Rule(ABC):
     def restored(
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
-        """Return the rule of `d` columns from its fields; raise DataError if one is wrong."""
+        """Return the rule with these saved fields; raise DataError if one is wrong.
+
+        `d` is the number of prepared columns, if it is known.
+        """
         sizes = {} if d is None else {"d": d}
         # Fields with a default may be lacking in models of earlier versions.
         factories = {f.name: f.default_factory for f in fields(cls)}  # type: ignore[arg-type]
@@ -158,7 +166,7 @@ class Rule(ABC):
         return rule
 
     def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
-        """Raise DataError if valid fields are inconsistent."""
+        """Raise DataError if fields that are valid one by one contradict each other."""
 
     def field_values(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
@@ -171,10 +179,11 @@ def pulls(
     top: float,
     firsts: np.ndarray,
 ) -> np.ndarray:
-    """Return the pull (m, g) float64 of each group of columns on rows Z (m, d); see the module.
+    """Return the pull (m, g) float64 of each group of columns on rows Z (m, d).
 
-    `usual` (m, d) are the typical rows of their clusters. Scores above the usual score `top` are
-    clipped to it. Groups start at the columns `firsts` (g,), ascending from 0.
+    The module's docstring defines pulls. ``scores(rows)`` returns the scores of any rows; scores
+    above `top` are clipped to it. `usual` (m, d) are the typical rows of the clusters of Z. Groups
+    start at the columns `firsts` (g,), ascending from 0.
     """
 
     def capped(rows: np.ndarray) -> np.ndarray:
