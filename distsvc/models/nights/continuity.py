@@ -1,16 +1,19 @@
-"""Continuity: the clusters of a model that continue clusters of an earlier model.
+"""Continuity: which clusters of a new model continue clusters of an earlier one and keep their ids.
 
-Both models label the same rows. Clusters are matched one to one, to maximise the sum of their
-Jaccard indices (Kuhn 1955); pairs below a limit are never matched. The earlier model's outliers do
-not count, although they have a label. A new cluster among them would otherwise count as part of the
-nearest old cluster, which could lose its id. Some clusters, such as small clusters far from all
-others, had most of their rows outside from the start. Their outliers count, but only up to the
-number expected without a change, because any distant row gets the label of the nearest cluster.
+1. Both models label the new rows. The Jaccard index of an old and a new cluster is the number of
+   rows in both, divided by the number in at least one.
+2. A second index compares members: rows that the earlier run labelled, too, as their ids show, have
+   the labels of that run. The higher index counts. Members alone would lose a cluster that rows
+   pass through, such as new customers. The earlier model's labels alone would give a cluster's id
+   to rows that moved to its place, if they are more than its own rows.
+3. Clusters are matched one to one, so that the sum of their indices is highest (Kuhn 1955). Pairs
+   below a limit are not matched.
+4. A matched cluster keeps the old id. Others get new ids, and an event says what became of each.
 
-A second index compares members: a row whose id had a label in the earlier run keeps that label. The
-higher index of a pair counts. Members alone would lose a cluster that rows pass through, such as
-new customers. Labels by the earlier model alone would give a cluster's id to rows that moved to its
-place, if they are more than its own rows.
+Outliers of the earlier model have labels, but do not count. Otherwise a new cluster among them
+would count as part of the nearest old cluster, which could lose its id. Some clusters had mostly
+outliers from the start, such as small ones far from all others. Their outliers count, but only up
+to the number expected without a change: any distant row gets the nearest cluster's label.
 
 Events have the names of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and Schult, KDD 2006).
 Departures: clusters are matched one to one, overlaps are Jaccard indices, and rows have no age.
@@ -31,13 +34,14 @@ MATCHED_ROWS = 100_000
 
 @dataclass(frozen=True)
 class ClusterEvent:
-    """Fate of an earlier cluster, or origin of a new cluster.
+    """What became of an earlier cluster, or where a new cluster comes from.
 
-    ``survived``: the cluster keeps its id. ``split`` of an earlier cluster: it continues in two
-    clusters or more, none of which keeps its id. ``split`` of a new cluster: at least half of its
-    rows are from one earlier cluster. ``absorbed``: at least half of the cluster is now part of
-    another cluster. ``returned``: a run before the last run had the cluster. ``appeared`` and
-    ``disappeared``: none of these.
+    - ``survived``: the cluster keeps its id.
+    - ``split``, of an earlier cluster: at least half of its rows are in several clusters, none of
+      which keeps its id. Of a new cluster: at least half of its rows are from one earlier cluster.
+    - ``absorbed``: at least half of the earlier cluster is part of another cluster.
+    - ``returned``: a run before the last run had the cluster.
+    - ``appeared``, ``disappeared``: none of these.
     """
 
     id: int
@@ -50,11 +54,11 @@ class ClusterEvent:
 
 @dataclass(frozen=True)
 class LabelOverlap:
-    """Numbers of rows, int64, by their labels in an earlier model and in a new one."""
+    """Numbers of rows, int64, by label in an earlier model and in a new model."""
 
     overlap: np.ndarray  # (k_before, k): rows by their clusters in both models
-    inside: np.ndarray  # (k_before, k): the same without the earlier model's outliers
-    counts: np.ndarray  # (k_before, 2): rows inside and outside, in the earlier table
+    inside: np.ndarray  # (k_before, k): `overlap` without the earlier model's outliers
+    counts: np.ndarray  # (k_before, 2): the earlier table's rows that are inside, and outliers
 
     @property
     def expected(self) -> np.ndarray:
@@ -64,23 +68,23 @@ class LabelOverlap:
 
     @property
     def outside(self) -> np.ndarray:
-        """Whether most rows of each earlier cluster were outside, (k_before, 1) bool."""
+        """Mask (k_before, 1) of the earlier clusters most of whose rows were outliers."""
         return self.counts[:, 1:] > 0.5 * self.counts.sum(axis=1, keepdims=True)
 
     @property
     def belonging(self) -> np.ndarray:
-        """Numbers of rows (k_before, k) float64 that count in the Jaccard indices.
+        """Number of rows in both clusters that count in the Jaccard index, (k_before, k) float64.
 
-        They are `inside`. Earlier clusters that were mostly outside have `overlap` instead, at most
+        It is `inside`. For earlier clusters that were mostly outliers, it is `overlap`, but at most
         the `expected` size.
         """
         likely = np.minimum(self.overlap, self.expected[:, None])
         return np.where(self.outside, likely, self.inside)
 
     def jaccard(self, all_rows: bool = False) -> np.ndarray:
-        """Return the Jaccard index (k_before, k) float64 of every pair of clusters.
+        """Return the Jaccard index of every earlier and every new cluster, (k_before, k) float64.
 
-        With `all_rows`, the sizes of new clusters include outliers of the earlier model.
+        With `all_rows`, the sizes of new clusters include the earlier model's outliers.
         """
         both, every = self.belonging, self.overlap.sum(axis=0)
         before = np.where(
@@ -95,7 +99,7 @@ class LabelOverlap:
 
 @dataclass(frozen=True)
 class Return:
-    """The id of a cluster that returned, and its Jaccard index with the old cluster."""
+    """The id of a cluster that returned, and its Jaccard index with the cluster of that id."""
 
     id: int
     jaccard: float
@@ -103,7 +107,7 @@ class Return:
 
 @dataclass(frozen=True)
 class Matching:
-    """Ids of a model's clusters, matched with another model's clusters."""
+    """The ids of a new model's clusters, and what became of the earlier model's clusters."""
 
     ids: np.ndarray  # (k,) int32: id of every cluster, by its label
     next_id: int  # above every id ever used
@@ -111,7 +115,7 @@ class Matching:
     overlap: np.ndarray  # (k_before, k) int64: rows by their clusters in both models
 
     def moved(self, ids_before: Sequence[int]) -> float:
-        """Return the share of the rows whose id has changed."""
+        """Return the share of rows whose cluster has another id in the new model."""
         same = np.equal.outer(np.asarray(ids_before), self.ids)
         return float(self.overlap[~same].sum() / max(self.overlap.sum(), 1))
 
@@ -124,12 +128,13 @@ def match_clusters(
     returned: Mapping[int, Return] = MappingProxyType({}),
     members: LabelOverlap | None = None,
 ) -> Matching:
-    """Give every cluster the id of the cluster that it continues, or a new id.
+    """Give every new cluster the id of the earlier cluster that it continues, or a new id.
 
     `ids_before` are the ids of the earlier model's clusters, by label. New ids start at `next_id`,
-    above every id ever used. Matched clusters have a Jaccard index of at least `match`, in (0, 1].
-    The `returned` clusters, by label, continue a cluster of a still earlier model. In `members`,
-    rows have the labels that their ids had in the earlier run, if any.
+    above every id ever used. Two clusters can match if their Jaccard index is at least `match`, in
+    (0, 1]. `shared` counts rows that both models label. `members` counts them again, with the label
+    that a row's id had in the earlier run, if it had one. `returned` are clusters, by label, that
+    continue a cluster of a still earlier model.
     """
     members = members or shared
     overlap, jaccard = shared.overlap, np.maximum(shared.jaccard(), members.jaccard())
@@ -156,12 +161,12 @@ def match_returned(
     within: np.ndarray,
     match: float,
 ) -> dict[int, Return]:
-    """Return, by label, the `unmatched` clusters that continue a `wanted` id of an earlier model.
+    """Return, by label, the `unmatched` new clusters that continue a cluster of an old model.
 
-    `ids_then` (k_then,) are all ids of that model. Clusters are matched as in `match_clusters`,
-    with two stricter conditions. The size of a new cluster includes outliers of the earlier model,
-    so that a few rows in an old place are not enough. The new cluster must also contain the typical
-    row of the old cluster (`within` (k_then, k) bool).
+    Only clusters with `wanted` ids can return; `ids_then` (k_then,) are all ids of the old model.
+    Clusters are matched as in `match_clusters`, with two stricter conditions. The size of a new
+    cluster includes outliers of the old model, so that a few rows in an old place are not enough.
+    The new cluster must also contain the typical row of the old one (`within` (k_then, k) bool).
     """
     jaccard = shared.jaccard(all_rows=True)
     old = np.isin(ids_then, list(wanted))[:, None]
@@ -172,9 +177,9 @@ def match_returned(
 
 
 def _best_pairs(indices: np.ndarray) -> dict[int, int]:
-    """Return the row matched with each column, so that the sum of indices is maximal.
+    """Match rows and columns one to one, so that the sum of `indices` is highest.
 
-    Pairs with an index of 0 are left out.
+    Return the row of each matched column, without pairs whose index is 0.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -184,7 +189,7 @@ def _best_pairs(indices: np.ndarray) -> dict[int, int]:
 
 
 def rows_in_ranges(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return a mask (n, k) of rows (n, d) that lie in each range from `low` to `high` (k, d)."""
+    """Return a mask (n, k): whether rows (n, d) lie in the ranges from `low` to `high` (k, d)."""
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
 
@@ -225,7 +230,7 @@ def _stories(
 
 
 def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
-    """Return the event of a cluster without successor, and the clusters that took its rows.
+    """Return the event of an earlier cluster that no cluster continues, and who took its rows.
 
     `rows` (k,) are the numbers of its rows in the new clusters.
     """

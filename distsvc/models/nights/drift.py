@@ -1,8 +1,9 @@
-"""Drift: how a table differs from the table that a model learned from.
+"""Drift: how the columns of a table differ from the table from which a model learned.
 
-A model stores nine edges for every column, the deciles of its pilot, and the numbers of rows of its
-table between them. Counts are exact over all rows and merge in any order. Rows of another table are
-counted between the same edges, and the population stability index compares both counts.
+A model stores the deciles of every column, and how many rows of its table lie between them. Rows of
+a later table are counted between the same deciles, and the population stability index compares both
+counts. Counts are exact over all rows and merge in any order. Changes of unit are found, too: a
+column's values, in all rows or in a part of them, are multiplied by one factor.
 """
 
 import math
@@ -23,10 +24,10 @@ Usual factors are higher: 2.2 pounds are a kilogram, an inch is 2.54 centimetres
 """
 
 UNIT_TOLERANCE = 1.3
-"""Maximum ratio between the factor of one decile and the median factor of all deciles."""
+"""Maximum ratio between the factor of a decile and the median factor, after a change of unit."""
 
 UNIT_SPREAD = 0.125
-"""Maximum logarithm of the ratio of `UNIT_TOLERANCE`, as a share of log(median factor).
+"""Maximum logarithm of that ratio, too, as a share of the logarithm of the median factor.
 
 Deciles of a busy day also rise by about one factor, but less evenly than after a change of unit.
 """
@@ -45,18 +46,18 @@ smaller factors in parts.
 """
 
 EXACT_DRIFT_LEFT = 0.02
-"""Maximum ratio of the index without a part's change of unit to that with it."""
+"""Maximum stability index that is left once a part's unit is converted back, relative to before."""
 
 MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
-"""The index that is left after a factor may also be chance. Then it is at most these multiples: of
-the index with the change of unit, and of the mean index between two samples of one table.
+"""The index that is left after a factor may be higher if it can be chance. It is then at most these
+multiples: of the index before, and of the mean index between two samples of one table.
 """
 
 MIN_PART_ROWS = 100
 """Minimum number of rows of a part whose unit is examined; deciles of fewer rows vary too much."""
 
 DRIFT_BINS = 10
-"""Number of bins of values; a further bin counts missing values."""
+"""Number of bins of a column's values; one more bin counts missing values."""
 
 DRIFT_FIELDS: dict[str, Field] = {
     "column_edges": ArrayField("float64", f"d {DRIFT_BINS - 1}"),
@@ -65,7 +66,7 @@ DRIFT_FIELDS: dict[str, Field] = {
 
 
 class UnitChange(NamedTuple):
-    """A map from earlier to later values: times a factor, plus an offset."""
+    """A change of unit: later values are earlier values times a factor, plus an offset."""
 
     factor: float
     offset: float = 0.0
@@ -79,7 +80,8 @@ TEMPERATURE_SCALES = (UnitChange(1.8, 32.0), UnitChange(1.0 / 1.8, -32.0 / 1.8))
 class ColumnCounts:
     """Numbers of rows between the edges of every column.
 
-    Bin j counts the values at or above exactly j edges, and the last bin missing values.
+    Bin j counts the values that are at or above j edges and below the others. The last bin counts
+    missing values.
     """
 
     edges: np.ndarray  # (d, DRIFT_BINS - 1) float64: edges of each column, never decreasing
@@ -90,7 +92,7 @@ class ColumnCounts:
         return cls(edges, np.zeros((len(edges), DRIFT_BINS + 1), np.int64))
 
     def add(self, X: np.ndarray) -> None:
-        """Count raw rows X (n, d), float64 or float32; NaN is a missing value."""
+        """Count raw rows X (n, d), float64 or float32, NaN where missing."""
         for _, piece in float64_pieces(X):
             count_between(piece, self.edges, self.counts)
 
@@ -100,7 +102,7 @@ class ColumnCounts:
 
 
 def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the numbers (b,) int64 of values (n,) between edges (b + 1,) float64.
+    """Return how many values (n,) lie between b + 1 edges (b + 1,) float64, as (b,) int64.
 
     The outermost bins include values beyond the edges. NaN is not counted.
     """
@@ -110,9 +112,9 @@ def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def decile_edges(pilot: np.ndarray) -> np.ndarray:
-    """Return edges (d, DRIFT_BINS - 1) between tenths of the pilot's values (m, d) float64.
+    """Return the deciles (d, DRIFT_BINS - 1) of the pilot's columns (m, d) float64, as bin edges.
 
-    A value that more than a tenth of the rows have gets its own bin, if there are edges left: one
+    A value that more than a tenth of the rows have gets its own bin, as far as there are edges: one
     edge is at the value, and the next just above it. So a constant column has bins for its value,
     for lower and for higher values. A column without values has edges at 0.
     """
@@ -131,12 +133,13 @@ def decile_edges(pilot: np.ndarray) -> np.ndarray:
 
 
 def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Return the population stability index (d,) float64 of every row of counts (d, b).
+    """Return the population stability index (d,) float64 of columns from their counts in b bins.
 
-    It is sum (q - p) ln(q / p) over the shares p and q of the bins. By convention, a column is
-    stable below 0.1, and its distribution has changed above 0.25. Half a row is added to every bin
-    that is not empty in both tables, since an empty bin would make the index infinite. For tables
-    of n and m rows without drift, the index is about (b - 1) (1 / n + 1 / m).
+    `expected` and `found` (d, b) are the counts in the earlier and in the later table. The index is
+    sum (q - p) ln(q / p) over the shares p and q of the bins. By convention, a column is stable
+    below 0.1, and its distribution has changed above 0.25. Half a row is added to every bin that
+    has rows in one of the tables, since an empty bin would make the index infinite. For tables of n
+    and m rows without drift, the index is about (b - 1) (1 / n + 1 / m).
     """
     used = (expected > 0) | (found > 0)
     p, q = (np.where(used, counts + 0.5, 0.0) for counts in (expected, found))
@@ -148,14 +151,13 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
 def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return the factor (d,) by which the unit of each column has changed; NaN if it has not.
 
-    `before` (d, DRIFT_BINS - 1) are deciles of an earlier table, and rows (m, d) belong to a later
-    table. A change of unit multiplies the deciles of a column and their range by one factor. A
-    shift leaves the range unchanged. Factors between 1 / `MIN_UNIT_FACTOR` and `MIN_UNIT_FACTOR`
-    are NaN.
+    `before` (d, DRIFT_BINS - 1) are deciles of an earlier table; `rows` (m, d) belong to a later
+    one. A change of unit multiplies all deciles, and their range, by one factor. A shift does not
+    change the range. A factor nearer to 1 than `MIN_UNIT_FACTOR` does not count.
 
-    Three tenths of the deciles may have another factor, and do not count in the range: a decile in
-    the gap before a small cluster can differ by much. A decile is left out if less than 5 % of the
-    rows lie between it and the next. It may be a rare value, which differs by chance.
+    Up to three tenths of the deciles may have another factor, and then do not count in the range: a
+    decile in the gap before a small cluster can differ by much. A decile is left out if less than
+    5 % of the rows lie between it and the next: it may be a rare value, which differs by chance.
     """
     found, now = np.full(len(before), np.nan), decile_edges(rows)
     counted = ColumnCounts.empty(now)
@@ -190,11 +192,12 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def unit_of_part(
     edges: np.ndarray, before: np.ndarray, values: np.ndarray, part: np.ndarray
 ) -> tuple[float, UnitChange] | None:
-    """Return the change of unit of a part of a column, and the drift that is left without it.
+    """Search a change of unit, in a part of a column's rows, that explains the column's drift.
 
     `edges` (DRIFT_BINS - 1,) and counts `before` (DRIFT_BINS + 1,) describe the column in an
-    earlier table. `values` (m,) are those of a later one. `part` (m,) bool marks the rows that may
-    have another unit. Return None if no change of unit explains the drift.
+    earlier table; `values` (m,) are its values in a later one. `part` (m,) bool marks the rows that
+    may have another unit. Return None if no change explains the drift. Otherwise return the
+    stability index that is left once these rows are converted back, and the change.
     """
     drift = column_drift(edges, before, values)
     inside = np.sort(values[part & ~np.isnan(values)])
@@ -234,5 +237,5 @@ def _counts_of(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def column_drift(edges: np.ndarray, before: np.ndarray, values: np.ndarray) -> float:
-    """Return the stability index of a column's values (m,) and its earlier counts `before`."""
+    """Return the stability index of a column's values (m,) against its earlier counts `before`."""
     return float(stability_index(before[None], _counts_of(edges, values)[None])[0])
