@@ -101,7 +101,7 @@ class PartitionProposal:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """The partitions that mixtures propose, one cluster, and the quality to compare it with."""
+    """The partitions that mixtures propose, and what one cluster is compared with."""
 
     proposals: list[PartitionProposal]
     one: PartitionProposal  # proposal of one cluster

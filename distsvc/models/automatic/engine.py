@@ -174,7 +174,7 @@ class AutomaticEngine(Engine):
         return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, r) from `learned` minus the pilot's mean, float32."""
+        """Return X (n, r), rows from `learned`, minus the pilot's mean, as float32."""
         return np.ascontiguousarray(X - self.centre, np.float32)
 
     @property
@@ -209,7 +209,7 @@ class AutomaticEngine(Engine):
         )
 
     def learn_mixtures(self) -> None:
-        """Fit the mixtures of modelled columns before `choose`, which would fit them otherwise."""
+        """Fit mixtures now if columns are modelled; otherwise `choose` fits them."""
         if self.modelled is not None:
             assert isinstance(self.views, ModelledViews)
             self.views.mixtures(self.n_clusters)

@@ -27,7 +27,10 @@ DENSITY_ROUNDING = 1e-9
 """Maximum change of a density between cells that counts as rounding, relative to its maximum."""
 
 ORIGIN_GRID = 4096.0
-"""Step between the origins about which moments are summed, relative to the spread of a density."""
+"""Step between possible origins of a sum of squares, relative to the spread of a density.
+
+An origin near the mean avoids that the digits of the variance cancel.
+"""
 
 KNOTS_PER_NORMAL = 64
 """Number of knots for each normal, where a distribution function is tabulated."""

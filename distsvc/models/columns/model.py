@@ -175,7 +175,8 @@ class NumberColumn:
     def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
         """Return True if `map` and `amounts` describe new rows, as in `NumberMap.describes`.
 
-        The new rows have the `distinct` values (u,) with `counts` (u,), some besides the spike.
+        The new rows have the `distinct` values (u,) with `counts` (u,). One of the values must
+        differ from the spike.
         """
         rest = ~self._at_spike(distinct)
         if not rest.any() or not self.map.describes(distinct, counts, given):
@@ -396,9 +397,9 @@ class ColumnModel:
         return out
 
     def of_columns(self, places: Sequence[int | None]) -> Self:
-        """Return a model of other columns: those with the indices `places`, None for no model.
+        """Return the model of a selection of the columns, in the order of their indices `places`.
 
-        `axes` are kept only if all columns stay.
+        None in `places` adds a column without a model. `axes` are kept only if all columns stay.
         """
         columns = [None if j is None else self.columns[j] for j in places]
         salts = [0 if j is None else int(self.salts[j]) for j in places]

@@ -203,7 +203,7 @@ class PopulationRows:
 
     @cached_property
     def shares(self) -> list[np.ndarray]:
-        """Shares of the levels in the table, for each category."""
+        """For each category, the shares of its levels in all rows."""
         found = []
         for j, n in enumerate(self.n_levels):
             counts = np.bincount(self.levels[:, j][self.levels[:, j] >= 0], minlength=n) + 0.5

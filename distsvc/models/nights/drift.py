@@ -46,7 +46,7 @@ smaller factors in parts.
 """
 
 EXACT_DRIFT_LEFT = 0.02
-"""Maximum stability index that is left once a part's unit is converted back, relative to before."""
+"""Maximum share of a column's stability index that is left once a part's unit is converted back."""
 
 MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
 """The index that is left after a factor may be higher if it can be chance. It is then at most these

@@ -3,7 +3,7 @@
 import numpy as np
 
 FLAT = 3
-"""Maximum number of features of a table that models do not project to fewer dimensions."""
+"""Maximum number of columns of a table that is not projected to fewer dimensions."""
 
 
 def least_mass(n_rows: int, n_components: int) -> float:

@@ -1,4 +1,4 @@
-"""Principal components of tables with many columns, and signs of directions that don't vary."""
+"""Principal components of tables with many columns, and a rule for the signs of directions."""
 
 import numpy as np
 
