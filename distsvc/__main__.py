@@ -13,14 +13,14 @@ from distsvc.run.work.workers.lean import lean
 
 
 def main() -> None:
-    """Run the command line, with its imports inside `stoppable`, so that signals end them, too."""
+    """Run the command line; its imports are inside `stoppable`, so that signals can stop them."""
     _open_streams()
     lean()
     stoppable(_command)
 
 
 def _open_streams() -> None:
-    """Open closed standard streams on the null device, so that no file gets their numbers."""
+    """Open each closed standard stream on the null device, so that no file gets its number."""
     for number in 0, 1, 2:
         try:
             os.fstat(number)

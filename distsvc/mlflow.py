@@ -1,4 +1,4 @@
-"""Published models in MLflow: logged, registered, and loaded again without pickle.
+"""Published models in MLflow: log them, register them, and load them again without pickle.
 
 MLflow stores the two files of a published model, JSON and arrays. Models of `mlflow.pyfunc` take
 raw rows, such as a pandas DataFrame, and return a DataFrame of the published columns. Needs
@@ -36,7 +36,8 @@ def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options:
     name : str, default="model"
         The name of the model in MLflow.
     **options
-        Options of `save_model` and ``mlflow.models.Model.log``, such as ``registered_model_name``.
+        Further options of `save_model`, and of ``mlflow.models.Model.log``, such as
+        ``registered_model_name``.
 
     Returns
     -------
@@ -85,10 +86,11 @@ def save_model(
     mlflow_model : mlflow.models.Model or None, default=None
         MLflow's description of the model, which is extended.
     signature : mlflow.models.ModelSignature or None, default=None
-        Columns of input and output. None: as input the model's columns and its id, of any type; as
-        output the published columns.
+        Columns of input and output. By default, inputs are the model's columns and its id, of any
+        type, and outputs are the published columns.
     pip_requirements : list of str or None, default=None
-        Requirements of the saved model. None: ``conda_env`` if given, else this version of distsvc.
+        Requirements of the saved model. By default, those of the option ``conda_env`` if it is
+        given, else this version of distsvc.
     **options
         Options of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
 
@@ -129,14 +131,14 @@ def save_model(
 
 
 def load_model(model_uri: str, dst_path: str | None = None) -> Model:
-    """Load a logged model as a `distsvc.published.saved_model.Model`.
+    """Load a model from MLflow, as a `distsvc.published.saved_model.Model`.
 
     Parameters
     ----------
     model_uri : str
         MLflow's URI, such as ``models:/shuttle/1`` or ``runs:/ID/model``, or a folder.
     dst_path : str or None, default=None
-        Folder of the download.
+        Folder to which the model is downloaded; MLflow's default if None.
 
     Returns
     -------
@@ -163,13 +165,13 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Model:
 
 
 class _Labels:
-    """MLflow's interface to a model."""
+    """A model in the form that `mlflow.pyfunc` needs."""
 
     def __init__(self, model: Model):
         self._model = model
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> "pd.DataFrame":
-        """Return the published columns of raw rows; they keep the index of a DataFrame."""
+        """Return the published columns of raw rows, with the index of a DataFrame."""
         import pandas as pd
 
         labels = self._model.label(model_input).to_pandas()

@@ -1,4 +1,4 @@
-"""The page's figures for fitted estimators and published runs, as matplotlib figures.
+"""The figures of the report page, as matplotlib figures of fitted estimators and published runs.
 
 They need the extra ``report``: ``pip install 'distsvc[report]'``.
 """
@@ -25,8 +25,8 @@ __all__ = ["clusters", "profiles", "tree"]
 def tree(model: Any) -> "Figure":
     """Draw the tree of a model, which explains its number of clusters.
 
-    A level tree is drawn as hills of density; clusters have colours. A tree of hyperplanes is drawn
-    as its splits, each with the density of the rows across the hyperplane.
+    A level tree is drawn as hills of density in the colours of the clusters. A tree of hyperplanes
+    is drawn as its splits, each with the density of the rows across its hyperplane.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ def tree(model: Any) -> "Figure":
 def clusters(model: Any, X: Any) -> "Figure":
     """Draw rows in a plane in the colours of their clusters; outliers are grey.
 
-    The plane is the same as on the page: two columns, a column and the score, two directions that
+    The plane is that of the report page: two columns, a column and the score, two directions that
     separate the clusters, or the first two principal components.
 
     Parameters
     ----------
     model : estimator that clusters, Run, or the model of a run
-        An estimator must be fitted.
+        A fitted estimator, a published run, or its model.
     X : array-like or table of shape (n, d)
         Rows in memory, as `predict` takes them. At most 3000 random rows are drawn.
 
@@ -128,7 +128,7 @@ def profiles(run: Run) -> "Figure":
     Parameters
     ----------
     run : Run
-        A run of `distsvc.load`.
+        A run, as `distsvc.load` returns it.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def _named(model: Any) -> str:
 
 
 def _cluster_rows(labels: np.ndarray) -> list[ClusterRow]:
-    """Return the clusters of labels (n,) and their numbers of rows, the largest first."""
+    """Return each cluster among the labels (n,) with its number of rows, the largest first."""
     names, counts = np.unique(labels[labels >= 0], return_counts=True)
     total = max(int(counts.sum()), 1)
     order = np.argsort(-counts, kind="stable")
@@ -193,7 +193,7 @@ def _cluster_rows(labels: np.ndarray) -> list[ClusterRow]:
 def _parts_of_fit(
     model: Any,
 ) -> tuple["LevelTreePart | None", "TreePart | None", list[ClusterRow]]:
-    """Return a fitted estimator's level tree and tree of splits, if any, and its clusters."""
+    """Return a fitted estimator's level tree, or its tree of splits, and its clusters."""
     from distsvc.models.automatic.engine import AutomaticEngine
     from distsvc.models.bases.passes import ClusterEstimator
     from distsvc.models.hyperplanes.engine import TreeEngine
@@ -227,7 +227,7 @@ def _column_names(model: Any, d: int) -> list[str]:
 
 
 def _shown_rows(model: Any, X: Any) -> _Rows:
-    """Return at most `PageLimits.drawn_rows` rows, labelled by a model."""
+    """Return the rows to draw: at most `PageLimits.drawn_rows` of X, labelled by a model."""
     from distsvc.models.bases.values import DescribesRows
 
     if isinstance(model, Model):
@@ -248,7 +248,7 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
 
 
 def _array_of(model: Any, X: Any) -> np.ndarray:
-    """Return at most `PageLimits.drawn_rows` rows of X (n, d) as an array."""
+    """Return at most `PageLimits.drawn_rows` rows of X (n, d) as an array of numbers."""
     from distsvc.models.bases.passes import ClusterEstimator, open_rows
     from distsvc.models.bases.validation import check_rows
 
@@ -263,7 +263,7 @@ def _array_of(model: Any, X: Any) -> np.ndarray:
 
 
 def _some(n: int) -> np.ndarray:
-    """Return the numbers of the rows to draw, ascending."""
+    """Return the indices of at most `PageLimits.drawn_rows` random rows of n, ascending."""
     if n <= PAGE_LIMITS.drawn_rows:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, PAGE_LIMITS.drawn_rows, replace=False))

@@ -1,1 +1,1 @@
-"""Uses of published runs: load, predict, status, held candidates, backfills."""
+"""What users do with runs: start them from Python, load, predict, export, publish, roll back."""

@@ -1,4 +1,4 @@
-"""Run a job for every day of a range, the oldest first."""
+"""Backfill: run a job for every day of a range, the oldest first."""
 
 import datetime
 import shlex
@@ -44,17 +44,17 @@ class BackfilledDay(NamedTuple):
 
     day: str
     output: str
-    # Kept: published before; skipped: its input is not ready.
+    # Kept: published before; skipped: its input is not ready; held: a check failed.
     state: Literal["published", "kept", "skipped", "held", "failed"]
     words: str  # the result, or why the day was kept, skipped, held or failed
-    exit_code: int = 0  # 0 if the next day may follow
-    held: str | None = None  # the run that a check held back
-    fresh: bool = False  # whether an interrupted run needs ``--fresh``
-    warnings: Sequence[str] = ()  # of a published run
-    missing: bool = False  # whether ``--skip-missing`` leaves the day out
+    exit_code: int = 0  # exit code of the backfill if it ends at this day; 0 if it continues
+    held: str | None = None  # id of the run that a check held back
+    fresh: bool = False  # whether an interrupted run can only be started over, by ``--fresh``
+    warnings: Sequence[str] = ()  # warnings of the published run
+    missing: bool = False  # whether the option ``--skip-missing`` would skip the day
 
     def line(self) -> str:
-        """Return the day as a line for people."""
+        """Return the day and its outcome as a line of text."""
         words = f"run {self.held}" if self.held else f"exit code {self.exit_code}"
         return f"{self.day}  {self.state:<9}  {words if self.exit_code else self.words}"
 
@@ -71,14 +71,18 @@ def backfill(
     metrics_file: str | None = None,
     display: Display = DEFAULT_DISPLAY,
 ) -> Iterator[BackfilledDay]:
-    """Run a job for every day from `first` to `last`; yield the outcomes.
+    """Run a job for every day from `first` to `last`; yield each day's outcome.
 
-    `job_of` returns the job of a day, ``YYYY-MM-DD``, and `commands` the command that its page
-    shows. `reprocess` selects days. ``none``: days without a published result. ``failed``: also
-    published days whose last try was held back or interrupted. ``completed``: all days. A day that
-    is not run gets the job's names of clusters, if nothing else in the job has changed. The
-    `metrics_file` is written after every day that is run. A backfill ends at the first day that
-    fails or is held back. `JobFileError` if two days have the same output.
+    A backfill ends at the first day that fails or is held back. `reprocess` selects days:
+
+    - ``none``: days without a published result
+    - ``failed``: also published days whose last try was held back or interrupted
+    - ``completed``: all days
+
+    Other days keep their result, but the job's names of clusters are written to it if nothing else
+    in the job has changed. `job_of` returns the job of a day, ``YYYY-MM-DD``, and `commands` the
+    command that the day's page shows. The `metrics_file` is written after every day that is run.
+    `JobFileError` is raised if two days have one output.
     """
     repeated_until = last.isoformat() if reprocess == "completed" else ""
     start = replace(start, overwrite=reprocess != "none", repeated_until=repeated_until)
@@ -120,7 +124,7 @@ def backfill(
 
 
 def _rename(output: Output, job: Job, at: ClusterAddress) -> tuple[str, list[str]]:
-    """Give a job's names to the clusters of a published run; return the outcome and warnings."""
+    """Give the clusters of a published run the names in a job; return the outcome and warnings."""
     with suppress(DataError, InputNotFoundError):  # a report of another version
         if read_report(output).names == job.names:
             return "", []
@@ -135,7 +139,10 @@ def _rename(output: Output, job: Job, at: ClusterAddress) -> tuple[str, list[str
 def publish_commands(
     stopped: BackfilledDay, last: str, commands: Callable[[str], str]
 ) -> list[str]:
-    """Return the commands that publish a held day and resume the backfill; [] if none is held."""
+    """Return the commands that publish a held day and resume the backfill; [] for other days.
+
+    `last` is the backfill's last day; ``commands(day)`` resumes it at a day.
+    """
     if stopped.held is None:
         return []
     publish = shlex.join(["distsvc", "publish", stopped.output, "--held", stopped.held])
@@ -148,7 +155,7 @@ def publish_commands(
 def _jobs(
     job_of: Callable[[str], Job], first: datetime.date, last: datetime.date
 ) -> dict[str, Job]:
-    """Return the jobs by day; raise `JobFileError` if two days have the same output."""
+    """Return the job of each day by its date; raise `JobFileError` if two have one output."""
     count = (last - first).days + 1
     days = [first + datetime.timedelta(number) for number in range(count)]
     if count == 1:  # a second day, only to compare outputs

@@ -1,4 +1,7 @@
-"""Runs from Python: ``distsvc.run(...)`` does what the command ``distsvc run`` does."""
+"""``distsvc.run(...)``: runs a job from Python, as the command ``distsvc run`` does.
+
+A table in memory is written to a temporary file first, which is then the input of the job.
+"""
 
 from __future__ import annotations
 
@@ -42,54 +45,59 @@ def run(
     metrics_file: str | None = None,
     progress: bool = False,
 ) -> Run:
-    """Cluster a table as ``distsvc run`` does, and return the published run.
+    """Cluster a table as the command ``distsvc run`` does, and return the published run.
 
-    If the same job has published already, nothing is computed.
+    Nothing is computed if this job has published its result for this table already.
 
     Parameters
     ----------
     job : str, path, dict, DataFrame or Arrow table
-        A job file; a table by its path, for the default job into ``out/NAME``; or the sections of a
-        job file as dictionaries. A table of pandas, polars or Arrow, or anything else with
-        ``__arrow_c_stream__``, is clustered by the default job. Its result is in a temporary folder
-        until the returned `Run` is deleted, or at ``overrides["output.path"]``, where the result of
-        an earlier table is replaced. A named index of pandas is the id.
+        What to cluster, in one of these forms:
+
+        - The path of a job file, or the sections of a job file as dictionaries.
+        - The path of a table. The default job clusters it and writes to ``out/NAME``.
+        - A table of pandas, polars or Arrow, or any object with ``__arrow_c_stream__``. The default
+          job clusters it. The result is in a temporary folder until the returned `Run` is deleted.
+          If ``overrides["output.path"]`` is given, it is written there, and replaces the result of
+          an earlier table in memory. A named index of pandas is the id.
     run_date : str, datetime.date or None, default=None
-        The value of ``{run_date}``: ``"YYYY-MM-DD"`` or a date; today by default.
+        The date that replaces ``{run_date}`` in the job: ``"YYYY-MM-DD"`` or a date; by default
+        today.
     overrides : dict or None, default=None
-        Values of keys by their names, such as ``{"model.seed": 1}``.
+        Values that replace those of the job, by key, such as ``{"model.seed": 1}``.
     scheduler : str or None, default=None
-        The address of a Dask scheduler; by default workers on this machine, as the job says.
+        The address of a Dask scheduler; by default, workers are started as the job says.
     scheduler_file : str or None, default=None
-        The file of a Dask scheduler.
+        A file with the address of a Dask scheduler, which the scheduler wrote.
     require_tls : bool, default=False
         Refuse a scheduler whose address is not ``tls://``.
     overwrite : bool, default=False
-        Replace the result of another job at the output.
+        Replace the result of another job if there is one at the output.
     fresh : bool, default=False
         Start over instead of resuming an interrupted run. With `overwrite`, also repeat a job that
-        is published.
+        has published its result.
     skip_missing : bool, default=False
-        Skip an input that does not exist yet (`distsvc.errors.SkippedError`).
+        Raise `distsvc.errors.SkippedError` if the input does not exist yet.
     skip_empty : bool, default=False
-        Skip an input without rows.
+        Raise `distsvc.errors.SkippedError` if the input has no rows.
     continue_from : str, path or None, default=None
         The output of the published run whose cluster ids are continued, in place of
         ``continuity.previous``.
     metrics_file : str or None, default=None
-        File for Prometheus' metrics.
+        File to which metrics of the run are written, in the format of Prometheus.
     progress : bool, default=False
         Show the progress on standard error.
 
     Returns
     -------
     Run
-        As `load` returns it.
+        The published run, as `load` returns it.
 
     Raises
     ------
     DistsvcError
-        An error of `distsvc.errors`; `CheckFailedError` if a check holds the result back.
+        One of the errors in `distsvc.errors`, such as `CheckFailedError` if a check holds the
+        result back.
 
     See Also
     --------
@@ -152,7 +160,7 @@ def run(
 
 @contextmanager
 def _in_words_of_python() -> Iterator[None]:
-    """Recommend settings in errors as `overrides`, not as options."""
+    """In messages of errors, replace options such as ``--set key=value`` by `overrides`."""
     try:
         yield
     except DistsvcError as error:
@@ -162,7 +170,7 @@ def _in_words_of_python() -> Iterator[None]:
 
 
 class ArrowStream(Protocol):
-    """A table that can be read by Arrow's stream interface."""
+    """A table in memory that can be read as an Arrow stream."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return the table as an Arrow stream."""
@@ -171,7 +179,11 @@ class ArrowStream(Protocol):
 def _spooled(
     given: Any, folder: Path, overrides: Mapping[str, object]
 ) -> tuple[pa.Table, str, dict[str, object]]:
-    """Write a table in memory to a file; return the table, the file, and keys of its job."""
+    """Write a table in memory to a file; return the table, the file's path, and `overrides`.
+
+    The result and the file are in `folder`, unless the `overrides` have another output. A named
+    index of pandas becomes the id.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -195,7 +207,7 @@ def _spooled(
 
 
 def _is_of_frame(path: str) -> bool:
-    """Return True if the run that is published at an output clustered a table in memory."""
+    """Return True if the published run at an output path clustered a table in memory."""
     from distsvc.storage.publishing.publication import Output
 
     found = Output(path).manifest()
@@ -216,9 +228,10 @@ def run_and_announce(
     continue_from: str | None = None,
     display: Display = DEFAULT_DISPLAY,
 ) -> tuple[Job, Report]:
-    """Run a job with announcements; return the job and its report.
+    """Run a job, and announce its start and outcome; return the job and its report.
 
-    For the parameters see `distsvc.run.drafts.asked_job.asked_job` and `distsvc.run.job.run_job`.
+    `job` to `overrides` are as in `distsvc.run.drafts.asked_job.asked_job`; `at`, `start` and
+    `command` as in `distsvc.run.job.run_job`; the others as in `run`.
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with Announcer(name, metrics_file) as announcer:
@@ -258,7 +271,7 @@ def run_and_announce(
 
 
 def _published(path: str) -> str:
-    """Return the path of an output; `InputNotFoundError` if nothing is published there."""
+    """Return the path of an output; raise `InputNotFoundError` if nothing is published there."""
     from distsvc.storage.places.store import store_of
     from distsvc.storage.publishing.manifest import read_manifest
 

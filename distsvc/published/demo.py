@@ -24,11 +24,11 @@ JOBS: dict[str, Section] = {
     "iris": {},
     "digits": {"algorithm": "imdh"},
 }
-"""Section ``[model]`` of every job, by name; gamma follows from the data unless given."""
+"""Section ``[model]`` of each job, by the job's name; the data decide gamma if it is not given."""
 
 
 def two_rings(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (2100, 2) and classes of a Gaussian in two rings (Pham et al. 2017, figure 1)."""
+    """Return rows (2100, 2) and classes: a Gaussian in two rings (Pham et al. 2017, figure 1)."""
     random = np.random.default_rng(seed)
     sizes, radii = (300, 600, 1200), (0.0, 2.0, 3.5)
     parts = [random.normal(0.0, 0.3, (sizes[0], 2))]
@@ -40,7 +40,7 @@ def two_rings(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def two_moons(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (1000, 2) and classes of two half circles that interlock (figure 2)."""
+    """Return rows (1000, 2) and classes: two half circles that interlock (figure 2)."""
     random = np.random.default_rng(seed)
     angle = random.uniform(0.0, np.pi, 1000)
     moon = np.repeat([0, 1], 500)
@@ -50,7 +50,7 @@ def two_moons(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gaussians(seed: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (300 k, 2) and classes of a mixture of three or four Gaussians (figure 3)."""
+    """Return rows (300 k, 2) and classes: k Gaussians, three or four (figure 3)."""
     centres = np.array([[0.0, 0.0], [3.0, 0.0], [1.5, 2.6], [4.5, 2.6]])[:k]
     classes = np.repeat(np.arange(k), 300)
     noise = np.random.default_rng(seed).normal(0.0, 0.4, (300 * k, 2))
@@ -58,7 +58,7 @@ def gaussians(seed: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_table(name: str, seed: int = 0) -> pa.Table:
-    """Return the table of a job, with the classes in the column ``label``."""
+    """Return the table of the job `name`, with the classes in the column ``label``."""
     if name in ("iris", "digits"):
         from sklearn import datasets
 
@@ -73,7 +73,7 @@ def make_table(name: str, seed: int = 0) -> pa.Table:
 
 
 def demo_job(name: str, folder: str) -> Sections:
-    """Return the job file of a job whose table is in ``<folder>/data``."""
+    """Return the sections of the job `name`, whose table is in ``<folder>/data``."""
     return {
         "input": {"path": f"{folder}/data/{name}.parquet", "label": "label"},
         "model": {"algorithm": "support-vector", "seed": 0} | JOBS[name],

@@ -1,4 +1,4 @@
-"""All published nights of a job as one table, for SQL and data frames."""
+"""The export of all published nights of a job to one table, for SQL and data frames."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ _COLUMNS = {
     "night": pa.date32(), "cluster": pa.int32(), "name": pa.string(), "outlier": pa.bool_(),
     "score": pa.float32(), "run": pa.string(),
 }  # fmt: skip
-"""Types of the columns of an exported table besides ``id``."""
+"""Types of the columns of an exported table, except ``id``."""
 
 
 class ExportedNights(NamedTuple):
-    """Number of nights and rows in an exported table, and the table's name in words."""
+    """Summary of an export: numbers of nights and rows, and the table's name in words."""
 
     nights: int
     rows: int
@@ -75,10 +75,11 @@ class _Night:
 def export(path: str, to: str) -> ExportedNights:
     """Write all published nights below a folder of outputs to one table, which is replaced.
 
-    Candidates, replaced runs and the labels of `distsvc predict` are left out. One file of labels
-    is in memory at a time. The target `to` is a ``.parquet`` file; a ``.duckdb`` file, whose table
-    ``nights`` is replaced; or ``delta://`` and the folder or URL of a Delta table. `JobFileError`
-    for another target or nights of several jobs; `InputNotFoundError` if there are no nights.
+    Runs that were held back or replaced, and the labels of ``distsvc predict``, are left out. The
+    target `to` is a ``.parquet`` file; a ``.duckdb`` file, whose table ``nights`` is replaced; or
+    ``delta://`` with the folder or URL of a Delta table. One file of labels is in memory at a time.
+    `JobFileError` is raised for another target and for nights of several jobs, and
+    `InputNotFoundError` if there are no nights.
     """
     write, table = _target(to)
     nights = _nights(path)
@@ -102,7 +103,7 @@ def export(path: str, to: str) -> ExportedNights:
 
 
 def _nights(path: str) -> list[_Night]:
-    """Return the published nights of the one job below a folder, by date."""
+    """Return the published nights below a folder, by date; raise if they are of several jobs."""
     found = each_below(checked_url(path), _night)
     jobs = sorted({night.manifest.job_name for night in found})
     if len(jobs) > 1:
@@ -116,7 +117,7 @@ def _nights(path: str) -> list[_Night]:
 
 
 def _night(output: Output) -> _Night | None:
-    """Return the published night of an output; None for predictions and empty outputs."""
+    """Return the night that is published at an output; None for predictions and empty outputs."""
     manifest = output.manifest()
     if manifest is None or not any(file.name == REPORT for file in manifest.files):
         return None
@@ -139,7 +140,7 @@ def _id_type(nights: Sequence[_Night]) -> pa.DataType:
 
 
 def _target(to: str) -> tuple[Callable[[pa.RecordBatchReader], None], str]:
-    """Return the function that writes a target, and the table's name in words."""
+    """Return the function that writes rows to the target `to`, and the table's name in words."""
     shown, lake = checked_url(to), lake_url(to)
     if lake.kind == "delta" and not lake.pin:
         required("deltalake", "delta", shown)
@@ -169,7 +170,7 @@ def _write_parquet(file: Path, rows: pa.RecordBatchReader) -> None:
 
 
 def _write_duckdb(file: Path, rows: pa.RecordBatchReader) -> None:
-    """Replace the table in one transaction; other tables of the file stay."""
+    """Write rows to the table `TABLE` of a DuckDB file, in one transaction; other tables stay."""
     import duckdb
 
     try:
@@ -183,7 +184,7 @@ def _write_duckdb(file: Path, rows: pa.RecordBatchReader) -> None:
 
 
 def _write_delta(path: str, rows: pa.RecordBatchReader) -> None:
-    """Replace the rows of a Delta table by a new version, or create the table."""
+    """Write rows as a new version of a Delta table, or create the table."""
     import deltalake
 
     options = delta_options(path) if "://" in path else None

@@ -1,4 +1,4 @@
-"""The nights below a folder of outputs, as a table and as one HTML file."""
+"""The history of all nights below a folder of outputs: lines of text, or one HTML page."""
 
 import datetime
 import os
@@ -43,14 +43,14 @@ HISTORY_COLUMNS: tuple[tuple[str, Callable[[Night], str]], ...] = (
     ("seconds", lambda night: _text(night.seconds, ".1f")),
     ("held", lambda night: ", ".join(night.held)),
 )
-"""Name and cells of each column of `history_lines`."""
+"""The columns of `history_lines`: name, and the function that returns a night's cell."""
 
 
 def history(path: str) -> list[Night]:
     """Return the nights below a folder of outputs, sorted by job and date.
 
-    `JobFileError` if the folder is too broad, such as a home folder; `InputNotFoundError` if no
-    night is below `path`.
+    `JobFileError` is raised if the folder is too broad, such as a home folder, and
+    `InputNotFoundError` if there are no nights below it.
     """
     nights = each_below(path, _night)
     return sorted(nights, key=lambda one: (one.job, one.date, one.created, one.output))
@@ -110,7 +110,7 @@ def _night(output: Output) -> Night | None:
 
 
 def write_page(nights: list[Night], path: str) -> None:
-    """Write the history page to a file, with links to the pages of nights on this disk."""
+    """Write the history page to a file, with links to the pages of nights that are local files."""
     file = local_file("--page", path).absolute()
     if not file.parent.is_dir():
         raise JobFileError(f"--page: expected a file in an existing folder, found {path}")
@@ -123,7 +123,7 @@ def write_page(nights: list[Night], path: str) -> None:
 
 
 def history_lines(nights: list[Night]) -> list[str]:
-    """Return a table for people: a line for each night, below the name of its job."""
+    """Return the nights as a table of text: a line for each, below the name of its job."""
     rows = [[name for name, _ in HISTORY_COLUMNS]]
     rows += [[cell(night) or "-" for _, cell in HISTORY_COLUMNS] for night in nights]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -139,7 +139,7 @@ def history_lines(nights: list[Night]) -> list[str]:
 
 
 def render_history(nights: Sequence[Night], links: Sequence[str]) -> str:
-    """Return the history page as HTML; `links` are the addresses of the nights' pages, or ""."""
+    """Return the history page as HTML; `links` are addresses of the nights' pages, or empty."""
     linked = zip(nights, links, strict=True)
     jobs = [(job, list(group)) for job, group in groupby(linked, key=lambda pair: pair[0].job)]
     return template("history.html", themed=drawing.themed, some_ids=some_ids).render(

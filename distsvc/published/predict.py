@@ -34,11 +34,12 @@ def predict_table(
     start: Start = DEFAULT_START,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Label another table with a published model and publish the labels; return the manifest.
+    """Label the table at `path` by a published model, and publish the labels; return the manifest.
 
-    The table at `path` needs the model's columns; other columns are ignored and named in an event.
-    Labels are the ids of the run `published`, and are written to `output_path`. `settings` are keys
-    of ``[cluster]``. `at`, `start` and `progress` are as in `distsvc.run.job.run_job`.
+    The model is that of the run at `published`, whose cluster ids are the labels; they are written
+    to `output_path`. The table needs the model's columns; other columns are ignored and named in an
+    event. `settings` are keys of the section ``[cluster]``. `at`, `start` and `progress` are as in
+    `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)
     source, output = Output(published).store, Output(output_path)

@@ -1,4 +1,7 @@
-"""Publish a candidate or a replaced run, or withdraw the published one."""
+"""Publish a held run or the replaced run of an output, or withdraw the published one.
+
+Nothing is computed. A run that a check held back is called a candidate.
+"""
 
 from contextlib import suppress
 from typing import NamedTuple
@@ -21,7 +24,7 @@ from distsvc.storage.rows.columns import truncated
 
 
 class LaterNight(NamedTuple):
-    """A night later than a given run."""
+    """A later night that depends on a given run."""
 
     date: str
     address: str
@@ -29,11 +32,11 @@ class LaterNight(NamedTuple):
 
 
 def publish_held(path: str, run_id: str) -> Manifest:
-    """Publish a candidate; return its manifest.
+    """Publish the run `run_id`, which a check held back at the output `path`; return its manifest.
 
-    The candidate's page and report get a warning with the failed checks. Other candidates of the
-    output are dropped. Nothing changes if the candidate is already published. `InputNotFoundError`
-    if there is no such candidate; `DataError` if one of its files is missing or damaged.
+    Its page and report get a warning with the failed checks. Other candidates of the output are
+    dropped. Nothing changes if the run is published already. `InputNotFoundError` is raised if it
+    is no candidate, and `DataError` if one of its files is missing or damaged.
     """
     output = Output(path)
     if output.run_id != run_id:
@@ -52,7 +55,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
 
 
 def continues_gone(manifest: Manifest) -> str:
-    """Return a warning if a run continues another run that is no longer published, else empty."""
+    """Return a warning if the run whose ids a run continues is no longer published, else ""."""
     before = manifest.previous
     if before is None:
         return ""
@@ -66,13 +69,19 @@ def continues_gone(manifest: Manifest) -> str:
 
 
 def passing_nights(path: str, manifest: Manifest) -> list[LaterNight]:
-    """Return the later nights that skip the run at an output, and continue an earlier run."""
+    """Return the later nights that passed over the run at the output `path`, the oldest first.
+
+    They continue an earlier run instead, or a night that does.
+    """
     found = passing_runs(Output(path).store.address, manifest.lineage, manifest.run_date)
     return [LaterNight(one.run_date, address, is_held=False) for address, one in found]
 
 
 def lines_on_ended(report: Report) -> list[str]:
-    """Return a warning if most previous clusters have ended, as when a column's unit changes."""
+    """Return a warning, in a list, if most clusters of the previous run have ended; else [].
+
+    They end if a column gets a new unit, for example.
+    """
     stories = report.lineage.clusters if report.lineage else []
     ended = [one.id for one in stories if one.has_ended]
     if 2 * len(ended) <= sum(not one.is_new for one in stories):
@@ -86,7 +95,10 @@ def lines_on_ended(report: Report) -> list[str]:
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
-    """Return the page and the report of a candidate, with a warning if checks failed."""
+    """Return the page and the report of a candidate as it is published, by file name.
+
+    They have a warning if checks failed.
+    """
     place = output.store
     path = place.local(listed_file(place, manifest, REPORT).stored)
     report = Report.parsed(read_json(path), str(path))
@@ -105,7 +117,7 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:
-    """Return the candidates by run id, the oldest first, without the published run."""
+    """Return the manifests of the runs that are held back at an output, by run id, oldest first."""
     # A killed process may not have removed the published run from the candidates.
     published, found = output.run_id, output.candidates().items()
     ordered = sorted(found, key=lambda pair: (pair[1].created, pair[0]))
@@ -121,12 +133,12 @@ def _candidate(output: Output, run_id: str) -> Manifest:
 
 
 def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
-    """Publish the replaced run of an output again; return its manifest.
+    """Publish again the run that was replaced last at the output `path`.
 
-    Also return the nights that continue the run that was published until now, the oldest first.
-    Candidates of the output are dropped. A second call undoes the first: the files of a replaced
-    run stay until another run is published. `InputNotFoundError` if nothing is published at `path`,
-    or no replaced run is left; `DataError` if one of its files is damaged.
+    Return its manifest, and the nights that continue the run that was published until now, the
+    oldest first. Candidates of the output are dropped. A second call undoes the first: the files of
+    a replaced run stay until another run is published. `InputNotFoundError` is raised if nothing is
+    published at `path` or no replaced run is left, and `DataError` if one of its files is damaged.
     """
     output = Output(path)
     _replaced(output)  # raises before anything is written
@@ -140,10 +152,10 @@ def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
 
 
 def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
-    """Publish nothing at an output; its run becomes a candidate, which can be published again.
+    """Withdraw the published run of the output `path`; as a candidate, it can be published again.
 
-    Return the manifest of the run, and the nights whose published run or candidate continues this
-    run, the oldest first. These nights don't change. `InputNotFoundError` if no run is published.
+    Return its manifest, and the nights whose published run or candidate continues it, the oldest
+    first. These nights don't change. `InputNotFoundError` is raised if no run is published.
     """
     output = Output(path)
     if not output.run_id:
@@ -156,7 +168,7 @@ def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
 
 
 def _later_nights(output: Output, manifest: Manifest) -> list[LaterNight]:
-    """Return the nights whose run or candidate continues the published run of an output."""
+    """Return the nights whose published run or candidate continues the run with this manifest."""
     later = []
     for address, run_id, one in successors(output.store.address, manifest):
         with suppress(DataError, InputNotFoundError, JobFileError, OSError):  # unreadable
@@ -168,7 +180,7 @@ def _later_nights(output: Output, manifest: Manifest) -> list[LaterNight]:
 
 
 def _replaced(output: Output) -> Manifest:
-    """Return the manifest of the run that was replaced last."""
+    """Return the manifest of the run that was replaced last; raise if there is none."""
     now = output.run_id
     if not now:
         raise InputNotFoundError(f"no run is published at {output.shown}")

@@ -1,4 +1,4 @@
-"""A published run in Python: its labels, model and report."""
+"""``distsvc.load``: a published run in Python, with its labels, model and report."""
 
 import os
 from collections.abc import Sequence
@@ -34,10 +34,10 @@ from distsvc.storage.tables.sources import source_of
 
 
 class Run:
-    """A published run.
+    """A published run: its labels, model and report.
 
-    The object stays the loaded run, even if another run is published at the output. Files are
-    compared with the manifest's sizes and checksums when they are first read.
+    It stays the loaded run, even if another run is published at the output. When a file is first
+    read, it is compared with the size and the checksum in the manifest.
 
     Attributes
     ----------
@@ -72,12 +72,12 @@ class Run:
 
     @cached_property
     def report(self) -> Report:
-        """The numbers of the page.
+        """The numbers of the report page.
 
         Raises
         ------
         DataError
-            The report is damaged, or missing, since the run used another run's model.
+            The report is damaged, or missing because the run used another run's model.
 
         """
         path = self._local(self._listed(REPORT))
@@ -85,12 +85,12 @@ class Run:
 
     @cached_property
     def model(self) -> Model:
-        """The model, which labels raw rows as this run did.
+        """The run's model, which labels further raw rows as the run labelled its table.
 
         Raises
         ------
         DataError
-            The model is damaged, or missing, since the run used another run's model.
+            The model is damaged, or missing because the run used another run's model.
         JobFileError
             The model was written by another version.
 
@@ -99,17 +99,17 @@ class Run:
 
     @cached_property
     def model_folder(self) -> Path:
-        """The local folder of the model's files; raises the errors of `model`."""
+        """Local folder with the files of the model; raises the errors of `model`."""
         self._listed(FILES[0])
         return checked_model(self._store, self._manifest)
 
     @property
     def files(self) -> list[str]:
-        """The Parquet files of the labels, in their order, as absolute paths or URLs.
+        """The Parquet files with the labels, in order of the rows, as absolute paths or URLs.
 
-        They are for ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``;
-        labels in Zarr raise `DataError`. If another run has replaced this one, the files stay until
-        the next publication or ``distsvc gc``.
+        They are for ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``.
+        `DataError` is raised if the labels are in Zarr. If another run has replaced this one, the
+        files stay until the next publication or ``distsvc gc``.
         """
         files = label_files(self._manifest)
         if not all(one.name.endswith(".parquet") for one in files):
@@ -134,26 +134,27 @@ class Run:
         Parameters
         ----------
         columns : str, list of str or None, default=None
-            Published columns in the order of the result; all by default.
+            Names of the published columns to return, in this order; all by default.
         filter : str, pyarrow.compute.Expression or None, default=None
-            Condition of the rows: an expression, such as ``pc.field("score") < 0``, or a text as in
-            ``input.where``, such as ``"outlier == true"``.
+            Condition that the returned rows fulfil: an expression, such as
+            ``pc.field("score") < 0``, or a text as in ``input.where``, such as
+            ``"outlier == true"``.
         join : bool, default=False
-            Add the columns of the job's table before the published columns; for CSV and Zarr only
-            those that the job uses. The table is read into memory. ``_input`` is appended to the
-            name of a table's column if a published column has the same name.
+            Add the columns of the job's table before the published columns. The table is read into
+            memory; of CSV and Zarr, only the columns that the job uses. If a published column has
+            the name of a table's column, ``_input`` is appended to the latter.
 
         Returns
         -------
         pyarrow.Table
-            The row's number or its id, ``label`` int32, ``score`` float32, ``outlier`` bool, and
-            further columns that the job publishes.
+            Number or id of the row, ``label`` int32, ``score`` float32, ``outlier`` bool, and
+            other columns that the job publishes.
 
         Raises
         ------
         DataError
-            A column is missing, the filter does not suit its columns, or a file is damaged; with
-            `join`, the table has changed since the run, or rows share an id.
+            A column is missing, the filter does not suit the types of its columns, or a file is
+            damaged. With `join`: the table has changed since the run, or rows share an id.
         JobFileError
             The text of the filter can't be parsed.
 
@@ -208,7 +209,7 @@ class Run:
             return pa.concat_tables(parts, promote_options="permissive")
 
     def _local(self, name: str) -> Path:
-        """Return the local path of a file in the manifest; the file is checked once."""
+        """Return the local path of a file in the manifest, which is checked at the first call."""
         if name not in self._checked:
             file = next(one for one in self._manifest.files if one.file == name)
             self._checked[name] = checked(self._store, file)
@@ -228,7 +229,7 @@ class Run:
         return f"{things(self._manifest.clusters, 'cluster')} in {self._manifest.rows:,} rows"
 
     def _repr_html_(self) -> str:
-        """Return the clusters, the share outside and the path of the page, for a notebook."""
+        """Return HTML for notebooks: the clusters, the share of outliers, and the page's path."""
         from distsvc.report.formats import template
 
         report = None
@@ -240,12 +241,12 @@ class Run:
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Load the published run of an output.
+    """Load the run that is published at an output.
 
     Parameters
     ----------
     path : str or path
-        A folder, or ``s3://bucket/prefix``.
+        The output: a folder, or ``s3://bucket/prefix``.
 
     Returns
     -------
@@ -262,7 +263,7 @@ def load(path: str | os.PathLike[str]) -> Run:
 
     See Also
     --------
-    run : Runs a job first, if needed.
+    run : Runs a job unless it has published already, and loads its run.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A published model in Python, which labels raw rows as its job did."""
+"""A published model in Python, which labels further rows as its job labelled the table."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -40,25 +40,29 @@ from distsvc.storage.rows.numeric_text import are_numbers
 from distsvc.storage.rows.usable import counts_as_missing, select_rows, usable_rows
 
 UNLABELLED = -1
-"""Label of a row that the job would leave out."""
+"""Label of a row that the job would have left out, because a value is missing."""
 
 NAME = "the rows"
 """Name of the rows in messages."""
 
 MIN_EXAMINED_ROWS = 20
-"""Minimum number of values of a category, or of rows, that are examined for changes."""
+"""Minimum number of rows from which warnings about changed columns and many outliers are issued.
+
+For categories, it is the minimum number of values that are not missing.
+"""
 
 
 class Model:
     """The model of a published run, which labels raw rows.
 
-    Raw rows are as in the job's table: a table with `columns`, from pyarrow, polars, pandas, DuckDB
-    or anything with ``__arrow_c_stream__``, or an array (n, d) of `array_columns`. They are imputed
-    and scaled as in the job. If the job leaves out rows with missing values
-    (``missing = "drop"``), such a row has no score, and the label `UNLABELLED` or null. All methods
-    process blocks of rows. For dask arrays and dataframes `predict`, `score_samples` and
-    `predict_proba` return lazy arrays with the same chunks of rows, or lazy series and dataframes
-    with the same index.
+    Raw rows X are rows as in the job's table, which are imputed and scaled as in the job. X is a
+    table with `columns`, from pyarrow, polars, pandas, DuckDB or anything with
+    ``__arrow_c_stream__``, or an array (n, d) with `array_columns`. All methods process X block by
+    block. For dask arrays and dataframes, `predict`, `score_samples` and `predict_proba` are lazy:
+    they return arrays with the chunks of X, or series and dataframes with its index.
+
+    A row with a missing value has no score if the job leaves out such rows
+    (``missing = "drop"``). Its label is `UNLABELLED` in arrays, and null in tables.
 
     All methods raise `distsvc.errors.DataError` if X is no table or array, lacks a column, or has a
     value that the job refuses: infinity, or a missing value if ``missing = "error"``. The message
@@ -67,20 +71,21 @@ class Model:
     Attributes
     ----------
     columns : tuple of str
-        The required columns of a table.
+        The columns that a table must have.
     array_columns : tuple of str
-        The columns of an array; each value of a vector is a column of its own.
+        The columns of an array, in order; each value of a vector is a column of its own.
     id : str or None
-        The column of ids, which `predict_batches` passes on.
+        The column of row ids, which `predict_batches` and `label` return if X has it.
     algorithm : str
+        The name of the algorithm.
     parameters : dict
         The parameters of the estimator.
     ids : ndarray of shape (k,), int32
-        The published labels of the clusters.
+        The ids of the clusters, which are the published labels.
     n_clusters : int
-        The number of clusters with rows in the job's table.
+        The number of clusters that have rows in the job's table.
     published : pyarrow.Schema
-        The columns of `predict_batches`, without the id.
+        The columns that `predict_batches` and `label` return, without the id.
 
     See Also
     --------
@@ -125,7 +130,7 @@ class Model:
         Returns
         -------
         labels : ndarray of shape (n,), int32
-            Published ids; `UNLABELLED` for rows that the job would have left out.
+            Ids of clusters; `UNLABELLED` for rows that the job would have left out.
 
         Examples
         --------
@@ -139,7 +144,7 @@ class Model:
         return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: UserData) -> Any:
-        """Return the scores of raw rows; the manifest explains scores.
+        """Return the scores of raw rows, low for unusual rows; the manifest explains them.
 
         Parameters
         ----------
@@ -162,7 +167,7 @@ class Model:
         return self._values(X, RowValues("score", np.float32))
 
     def predict_proba(self, X: UserData) -> Any:
-        """Return the memberships of raw rows in all clusters, in the order of `ids`.
+        """Return the memberships of raw rows in all clusters, whose order is that of `ids`.
 
         Parameters
         ----------
@@ -205,8 +210,8 @@ class Model:
         Yields
         ------
         pyarrow.RecordBatch
-            The id if model and X have one, ``label``, ``score``, ``outlier`` and further published
-            columns. A long batch of X is divided.
+            The id, if the model and X have one, then ``label``, ``score``, ``outlier`` and other
+            published columns. A long batch of X gives several.
 
         Examples
         --------
@@ -262,7 +267,7 @@ class Model:
         return pa.Table.from_batches(batches, None if batches else self.published)
 
     def _read(self, X: UserData) -> tuple[np.ndarray, np.ndarray]:
-        """Return the usable rows of X, raw (m, d) and prepared (m, D)."""
+        """Return the rows of X that the job would label, raw (m, d) and prepared (m, D)."""
         rows = self._rows(X)
         blocks = [(block.X, self._prepared(block, rows)) for _, _, block in self._blocks(rows)]
         raw, prepared = zip(*blocks, strict=True)
@@ -287,7 +292,7 @@ class Model:
         return answer.joined(parts)
 
     def _rows(self, X: UserData) -> Input:
-        """Return the reader of an array with `array_columns`, or of a table with named columns."""
+        """Return the reader of X; raise DataError if it is no table, or an array of wrong shape."""
         rows = rows_of(X, Reading(NAME, choose_block_rows(len(self._numbers)), by_name=True))
         if rows is None:
             raise not_rows_error(X, NAME)
@@ -300,7 +305,10 @@ class Model:
         return rows
 
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
-        """Yield the ids of each block, a mask (n,) of usable rows, and the block of these rows."""
+        """Yield the blocks of X: ids, a mask (n,) of rows that can be labelled, and these rows.
+
+        Warnings are issued if the first rows differ much from those of the job.
+        """
         unit, row, types = self._preparation.scaling.kind == "unit", rows.first, tuple[str, ...]()
         empty = list(self._features)  # features without a value so far
         for piece in rows.pieces():
@@ -350,7 +358,7 @@ class Model:
                 warnings.warn(note, UserWarning, stacklevel=2)
 
     def _warn_of_changes(self, piece: pa.RecordBatch) -> None:
-        """Warn of columns whose categories are mostly new or rare, unless there are few rows."""
+        """Warn of columns whose categories are mostly new or rare, unless there are few values."""
         for feature in self._features:
             if isinstance(feature, Category) and piece.schema.names.count(feature.column) == 1:
                 column = piece.column(feature.column)
@@ -361,7 +369,7 @@ class Model:
                     warnings.warn(note, UserWarning, stacklevel=2)
 
     def _warn_of_outliers(self, Z: np.ndarray) -> None:
-        """Warn if many prepared rows Z (n, D) are outside every cluster."""
+        """Warn if many of the prepared rows Z (n, D) are outliers."""
         outside = self._labeller.rule.label(Z)["outlier"]
         share, examined = float(outside.mean()), f"the first {len(outside):,} rows"
         for note in outlier_notes(share, [self.parameters], examined):
@@ -378,7 +386,7 @@ class Model:
 
 
 def read_saved_model(folder: Path) -> Model:
-    """Return the model of a folder such as `Run.model_folder`; errors as in `Run.model`."""
+    """Read the model from a folder such as `Run.model_folder`; errors as in `Run.model`."""
     model = read_model(folder)
     preparation, labeller, arrays = read_labeller(model, folder)
     return Model(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
@@ -387,7 +395,7 @@ def read_saved_model(folder: Path) -> Model:
 def feature_matrix(
     piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature], missing_values: Sequence[float]
 ) -> np.ndarray:
-    """Return the features (n, d) of raw rows; a table's columns are found by name."""
+    """Return the features (n, d) float64 of raw rows; a table's columns are found by name."""
     if isinstance(piece, np.ndarray):
         stored = (isinstance(f, Numeric) or (isinstance(f, Vector) and not f.log) for f in features)
         if all(stored) and not missing_values:
@@ -403,7 +411,10 @@ def feature_matrix(
 def without_values(
     some: Sequence[Feature], piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature]
 ) -> list[Feature]:
-    """Return the features among `some` that have no value in a piece of raw rows."""
+    """Return the features among `some` whose values are all missing in a piece of raw rows.
+
+    `features` are all features of the model, in the order of an array's columns.
+    """
     if isinstance(piece, pa.RecordBatch):
         return [one for one in some if not has_values(piece.column(one.column))]
     found, first, names = [], 0, {feature.column for feature in some}
@@ -416,7 +427,7 @@ def without_values(
 
 
 def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
-    """Return the columns of an array (n, d) as Arrow arrays; columns of a vector become one."""
+    """Return an Arrow array for each feature of an array (n, d); a vector has several columns."""
     arrays: list[pa.Array] = []
     first = 0
     for feature in features:
@@ -435,7 +446,7 @@ def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
 
 
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
-    """Return a column's values for a feature; `DataError` if their type does not suit it."""
+    """Return a column's values; raise DataError if their type does not suit the feature."""
     kind, values = plain_type(array.type), plain_values(array)
     if isinstance(feature, Numeric) and is_text(kind) and are_numbers(values):
         return pa.array(TextNumber(column=feature.column).values(values))

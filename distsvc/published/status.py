@@ -1,4 +1,4 @@
-"""The state of an output: runs that are published, held back, running or interrupted there."""
+"""The state of an output: which runs are published, held back, running or interrupted."""
 
 from typing import TypedDict
 
@@ -11,7 +11,7 @@ from distsvc.storage.publishing.manifest import PAGE, Manifest, listed_file
 from distsvc.storage.publishing.publication import BEGUN, Output
 
 FACTS = ("run_id", "created", "rows", "clusters")
-"""Facts of a published run and of a candidate, from its manifest."""
+"""Fields of the manifest that describe a published run or a candidate."""
 
 
 class Status(TypedDict):
@@ -25,7 +25,7 @@ class Status(TypedDict):
 
 
 def status(path: str) -> Status:
-    """Return the state of an output; `InputNotFoundError` if no run has written there."""
+    """Return the state of an output; raise `InputNotFoundError` if no run has written there."""
     output = Output(path)
     manifest = output.manifest()
     if manifest is None and RUNS not in output.store.folders():
@@ -63,7 +63,7 @@ def status(path: str) -> Status:
 
 
 def _held(output: Output, one: Manifest) -> Note:
-    """Return a candidate; if no check failed, its run was withdrawn."""
+    """Return the description of a candidate; one without a failed check was withdrawn."""
     page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).stored}"
     failed = [check.model_dump() for check in one.failed]
     known = {name: getattr(one, name) for name in FACTS}
@@ -71,7 +71,7 @@ def _held(output: Output, one: Manifest) -> Note:
 
 
 def status_lines(found: Status) -> list[str]:
-    """Return the state of an output as lines for people."""
+    """Return the state of an output as lines of text."""
     published, running = found["published"], found["running"]
     lines = ["published: nothing"]
     if published:
