@@ -34,11 +34,7 @@ def joined(rule: Rule, into: np.ndarray) -> Rule:
 
     `into` (k,) are integers from 0 without gaps.
     """
-    return _made(type(rule), rule.field_values() | {INTO: into.astype(np.int32)})
-
-
-def _made(base: type[Rule], values: dict[str, Any]) -> Rule:
-    return joined_form(base)(**values)
+    return joined_form(type(rule))(**rule.field_values(), **{INTO: into.astype(np.int32)})
 
 
 class _Joined:
@@ -92,8 +88,7 @@ class _Joined:
             )
 
     def __reduce__(self) -> Any:
-        known = self.parts.field_values() | {INTO: self.joined_into}
-        return _made, (self.made_of, known)
+        return joined, (self.parts, self.joined_into)
 
 
 MIN_MEAN_SHARE = 0.01
