@@ -93,7 +93,15 @@ class NumberMap:
         density = best_density(cells, possible_scales(distinct, given))
         if _free_bic(cells, step, len(distinct)) > _bic_of(density):
             return cls._ordinal(distinct, cells, step)
-        return None if density is None else cls._of_density(distinct, cells, density, step)
+        if density is None:
+            return None
+        places, scores = density.knots()
+        targets = scores
+        if not density.is_unimodal(cells):
+            mean, sd = density.moments
+            targets = (places - mean) / sd
+        found = cls(density.scale, step, *_ends(distinct), places, scores, targets, *_NO_TABLE)
+        return found._tabled(distinct)
 
     @property
     def kind(self) -> str:
@@ -131,18 +139,6 @@ class NumberMap:
         digit = np.spacing(max(abs(self.low), abs(self.high))) / step
         errors = np.abs(places - places.round())
         return bool((errors <= ON_GRID + (1.0 + np.abs(places)) * digit).all())
-
-    @classmethod
-    def _of_density(
-        cls, distinct: np.ndarray, cells: Cells, density: ColumnDensity, step: float
-    ) -> Self:
-        places, scores = density.knots()
-        targets = scores
-        if not density.is_unimodal(cells):
-            mean, sd = density.moments
-            targets = (places - mean) / sd
-        found = cls(density.scale, step, *_ends(distinct), places, scores, targets, *_NO_TABLE)
-        return found._tabled(distinct)
 
     @classmethod
     def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> Self:
