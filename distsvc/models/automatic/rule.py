@@ -118,16 +118,16 @@ class MixtureRule(DensityFloors, Scored, Rule):
         return int(self.cluster.max()) + 1
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        return self._labeller.labels(Z)
+        return self.labeller.labels(Z)
 
     def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._labeller.labels_and_densities(Z)
+        return self.labeller.labels_and_densities(Z)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        return self._labeller.shares(Z)
+        return self.labeller.shares(Z)
 
     @cached_property
-    def _labeller(self) -> MixtureLabeller:
+    def labeller(self) -> MixtureLabeller:
         places = self.numbers, self.absent, self.levels
         return MixtureLabeller(self.mixture, *places, self.cluster)
 
@@ -142,12 +142,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
     form: ClassVar[str] = "floored-landmarks"
 
     def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.labels(Z), self._densities.labels_and_densities(Z)[1]
-
-    @cached_property
-    def _densities(self) -> MixtureLabeller:
-        places = self.numbers, self.absent, self.levels
-        return MixtureLabeller(self.mixture, *places)
+        return self.labels(Z), self.labeller.labels_and_densities(Z)[1]
 
 
 def of_latent(rule: AnyRule, layout: PreparedLayout) -> AnyRule:

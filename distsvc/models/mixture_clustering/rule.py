@@ -81,6 +81,11 @@ class OfMixture(Rule):
             self.weights, self.means, self.covariances, self.chances, self.n_levels
         )
 
+    @cached_property
+    def labeller(self) -> MixtureLabeller:
+        """The labeller whose clusters are the components of the mixture."""
+        return MixtureLabeller(self.mixture, self.numbers, self.absent, self.levels)
+
     def check(self) -> None:
         p = self.means.shape[1]
         if self.covariances.shape[1] not in (1, p):
@@ -146,21 +151,21 @@ class ComponentRule(OfMixture):
         return len(self.weights)
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        posterior, densities = self._labeller(Z)
+        posterior, densities = self.labeller(Z)
         labels = posterior.argmax(axis=1).astype(np.int32)
         score = self._scores(labels, densities[:, 1]).astype(np.float32)
         return {"label": labels, "score": score, "outlier": score < 0.0}
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        return self._labeller.shares(Z)
+        return self.labeller.shares(Z)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        posterior, densities = self._labeller(Z)
+        posterior, densities = self.labeller(Z)
         return self._scores(posterior.argmax(axis=1), densities[:, 1])
 
     def log_densities(self, Z: np.ndarray) -> np.ndarray:
         """Return the log densities (n,) of prepared rows Z (n, d), without their missing values."""
-        return self._labeller(Z)[1][:, 0]
+        return self.labeller(Z)[1][:, 0]
 
     def check(self) -> None:
         super().check()
@@ -173,7 +178,3 @@ class ComponentRule(OfMixture):
     def _scores(self, labels: np.ndarray, densities: np.ndarray) -> np.ndarray:
         below = (self.middles[labels] - densities) / self.tails[labels]
         return np.asarray(self.limits[labels] - below)
-
-    @cached_property
-    def _labeller(self) -> MixtureLabeller:
-        return MixtureLabeller(self.mixture, self.numbers, self.absent, self.levels)
