@@ -41,7 +41,6 @@ class MixtureEngine(Engine):
     # Set by `learn`:
     rule: ComponentRule
     mixture: NormalMixture
-    bic: float  # log-likelihood of the n pilot rows - 0.5 n_parameters log(n)
 
     def __init__(self, parameters: Given, seed: int):
         check_parameters("mixture", parameters)
@@ -91,17 +90,17 @@ class MixtureEngine(Engine):
         return self.centre if self.columns is None else self.columns.origin(self.centre)
 
     def learn(self) -> None:
-        """Choose the number of components unless it is given; set `mixture`, `rule` and `bic`."""
+        """Choose the number of components unless it is given; set `mixture` and `rule`."""
         self.mixture, self.rule = self.fit_components(self.n_components)
         n = len(self._rows)
         likelihood = float(self.mixture.likelihoods(self._rows).sum())
-        self.bic = likelihood - 0.5 * self.mixture.n_parameters * float(np.log(n))
+        bic = likelihood - 0.5 * self.mixture.n_parameters * float(np.log(n))
         self._facts: Facts = {
             "n_clusters": self.rule.n_clusters,
             "covariances": self.mixture.shape,
             "n_parameters": self.mixture.n_parameters,
             "log_likelihood": likelihood / n,
-            "bic": self.bic / n,
+            "bic": bic / n,
             "n_samples": n,
         }
         found = self.rule.n_clusters

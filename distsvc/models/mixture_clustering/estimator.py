@@ -178,23 +178,18 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         passes = Passes(source, engine.seed)
         passes.draw(engine.key_ranges)
         phases.ended(f"sample of {passes.n_rows:,} rows")
-        self._learn(engine, passes.pilot, passes.pilot_keys, passes.n_rows)
+        pilot, keys = passes.pilot, passes.pilot_keys
+        columns = engine.model_columns(pilot, keys, self._nominal(pilot.shape[1]))
+        engine.set_pilot(columns.latent(pilot, sampling.rows_of(engine.seed, keys)), passes.n_rows)
+        engine.learn()
+        self._forget_rows()
+        self._engine = engine
+        self._publish()
         phases.ended("models of the columns, and mixtures")
         self._label_passes(passes)
 
     def _settle(self) -> None:
         check_is_fitted(self, "weights_")
-
-    def _learn(
-        self, engine: MixtureEngine, pilot: np.ndarray, keys: np.ndarray, n_rows: int
-    ) -> None:
-        """Fit the engine to pilot rows (m, d) with keys (m,), and set the fitted attributes."""
-        columns = engine.model_columns(pilot, keys, self._nominal(pilot.shape[1]))
-        engine.set_pilot(columns.latent(pilot, sampling.rows_of(engine.seed, keys)), n_rows)
-        engine.learn()
-        self._forget_rows()
-        self._engine = engine
-        self._publish()
 
     def _publish(self) -> None:
         engine, rule, columns = self._engine, self._engine.rule, self._engine.columns
