@@ -23,7 +23,7 @@ from distsvc.kernels.population import SIGNAL_SHARE
 from distsvc.models.automatic.decision import GRAPH
 from distsvc.models.automatic.modelled_views import ModelledRows, ModelledViews
 from distsvc.models.automatic.previous import PreviousAnswer
-from distsvc.models.automatic.stored_views import StoredViews, is_clear
+from distsvc.models.automatic.stored_views import StoredViews
 from distsvc.models.automatic.views import ViewAnswer
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ZERO_INFLATED, ColumnModel
@@ -50,6 +50,9 @@ MAX_MODELLED = 1_000
 
 The model of a column takes some milliseconds.
 """
+
+CLEAR = 1.0
+"""Minimum score of the columns' level trees at which no graph is needed."""
 
 SAME_LENGTH = 1e-2
 """Maximum range of the squared norms of rows that count as normalised, relative to their variance.
@@ -143,7 +146,7 @@ class AutomaticEngine(Engine):
         columns = ColumnModel.of(X, nominal, given, before, rows)
         if not len(columns.layout.latent):
             return None
-        if columns.n_columns > MAX_MIXED:
+        if sum(one is not None for one in columns.columns) > MAX_MIXED:
             columns = columns.along_components(X, rows, before)
         self.modelled = ModelledRows.of(columns, X, rows)
         return columns
@@ -192,7 +195,7 @@ class AutomaticEngine(Engine):
         if self.modelled is not None:
             return True
         flat = self.pilot.shape[1] <= FLAT or self.levels.ensemble.ties
-        return not flat and not is_clear(self.levels.levels)
+        return not flat and self.levels.levels.blind.standing < CLEAR
 
     def learn_graph(self, X: np.ndarray, keys: np.ndarray) -> None:
         """Learn the graph of rows X (m, r) from `learned`, sorted by keys (m,)."""

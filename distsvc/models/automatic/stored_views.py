@@ -44,9 +44,6 @@ STARTS = 10
 
 METHODS = {LEVEL_TREE: "columns", GRAPH: "neighbour graph", CENTRES: "k-means"}
 
-CLEAR = 1.0
-"""Minimum score of the columns' level trees at which no graph is needed."""
-
 LATTICE_STANDING = 0.35
 """Minimum score of the columns' answer if a table has too few distinct rows for a graph, or is a
 lattice. In such tables even independent columns of few values score high."""
@@ -172,11 +169,6 @@ class StoredViews(Views):
     def _labels(self, levels: LevelSets) -> np.ndarray:
         """Return the labels of pilot rows in a cut; of the graph's rows only, if there is one."""
         return self.graph_labels(levels) if self.has_graph else levels.labels(levels.pilot)
-
-
-def is_clear(columns: LevelSets) -> bool:
-    """Return True if level trees of more than `FLAT` columns reach the score `CLEAR`."""
-    return columns.pilot.shape[1] > FLAT and columns.blind.standing >= CLEAR
 
 
 def best_k_means(

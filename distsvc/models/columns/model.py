@@ -332,11 +332,6 @@ class ColumnModel:
             axes = components_above_noise(self.latent(pilot, rows))[0]
         return replace(self, axes=axes)
 
-    @property
-    def n_columns(self) -> int:
-        """Number of stored columns that have a model."""
-        return sum(one is not None for one in self.columns)
-
     @cached_property
     def layout(self) -> PreparedLayout:
         """Which prepared columns are used for what; `latent` to `n_levels` are sorted by salt."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from distsvc.models.automatic import stored_views
+from distsvc.models.automatic import engine
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.stored_views import StoredViews
 
@@ -22,5 +22,5 @@ def let(monkeypatch, family):
         return {family: 1.0} if family in divisions else merits(views, divisions)
 
     keep_columns(monkeypatch)
-    monkeypatch.setattr(stored_views, "CLEAR", np.inf if family == "graph" else -np.inf)
+    monkeypatch.setattr(engine, "CLEAR", np.inf if family == "graph" else -np.inf)
     monkeypatch.setattr(StoredViews, "_merits", measured)

@@ -146,7 +146,7 @@ def test_rows_without_clusters_are_one():
 def test_columns_decide_from_a_score_on(times, view, monkeypatch):
     X, y = blobs()
     standing = quietly(estimator(), X)._engine.levels.levels.answer.standing
-    monkeypatch.setattr("distsvc.models.automatic.stored_views.CLEAR", times * standing)
+    monkeypatch.setattr("distsvc.models.automatic.engine.CLEAR", times * standing)
     model, given = quietly(estimator(), X), quietly(estimator(n_clusters=3), X)
     assert model.algorithm_ == view
     assert model._engine.graph.placed == given._engine.graph.placed == (view == "graph")
