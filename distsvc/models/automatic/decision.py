@@ -290,7 +290,7 @@ def _agreement_of_halves(
 
 
 def _sizes(mixture: NormalMixture, cluster: np.ndarray, rows: MixtureRows) -> np.ndarray:
-    """Return the number of `rows` in each cluster, (k,); `cluster` (K,) groups the components."""
+    """Return the number of `rows` (k,) by cluster; `cluster` (K,) is that of each component."""
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
     return np.bincount(labels, minlength=int(cluster.max()) + 1)
 

@@ -129,12 +129,12 @@ class AutomaticEngine(Engine):
         given: Sequence[GivenColumn] | None = None,
         before: ColumnModel | None = None,
     ) -> ColumnModel | None:
-        """Model the columns of stored pilot rows X (m, d) with keys (m,); None if they need none.
+        """Model the columns of stored pilot rows X (m, d) with keys (m,), if they need models.
 
-        Columns have no models if none varies. They also have none if `stays_as_stored`, and no kind
-        or scale from the job file (`given`) needs a model. `nominal` (d,) bool marks columns of
-        category codes. `before` is the previous run's model. `learned` converts the pilot rows for
-        `set_pilot`.
+        Return None if they need none: either no column varies, or `stays_as_stored` and no kind or
+        scale from the job file (`given`) needs a model. `nominal` (d,) bool marks columns of
+        category codes. `before` is the previous run's model. If columns are modelled, `learned`
+        converts the pilot rows for `set_pilot`.
         """
         needs_model = any(
             column.kind in MODELLED_KINDS or column.scale not in (None, "identity")

@@ -334,7 +334,7 @@ class ColumnModel:
 
     @cached_property
     def layout(self) -> PreparedLayout:
-        """Which prepared columns are used for what; `latent` to `n_levels` are sorted by salt."""
+        """Indices of the prepared columns by their use; `latent` to `n_levels` sorted by salt."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
         empty: list[list[int]] = [[] for _ in range(5)]

@@ -335,11 +335,11 @@ def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int:
-    """Return the effective number of parameters of free probabilities of the u cells.
+    """Return the number of parameters that the BIC counts for free probabilities of u cells.
 
-    With this number, the BIC is the logarithm of the marginal likelihood of the `counts` (u,),
-    rounded up. The prior is a Dirichlet distribution with the weight of one row. `prior` (u,) are
-    its weights of these cells: their probabilities by the column's model.
+    It makes the BIC about equal to the log marginal likelihood of the `counts` (u,), where the
+    prior is a Dirichlet distribution with the weight of one row. `prior` (u,) are its weights of
+    these cells: their probabilities by the column's model.
     """
     n_rows = counts.sum() + 1.0
     log_likelihood = (np.log((counts + prior) / n_rows) * counts).sum()

@@ -62,7 +62,7 @@ class LabelOverlap:
 
     @property
     def expected(self) -> np.ndarray:
-        """Sizes (k_before,) float64 that the earlier clusters would have without a change."""
+        """Numbers of these rows (k_before,) in the earlier clusters if their shares had stayed."""
         sizes = self.counts.sum(axis=1)
         return sizes / max(sizes.sum(), 1) * self.overlap.sum()
 

@@ -19,7 +19,7 @@ MIN_OUTLIER_RANGES = 3.0
 """Minimum distance of an ignored row from the other rows' range, in units of that range."""
 
 MIN_DISTANCE_RATIO = 10.0
-"""Minimum ratio between the distance of the nearest ignored row and that of the next far row."""
+"""Minimum ratio between the distances of the nearest ignored row and of the farthest other row."""
 
 
 def most_aside(n_rows: int) -> int:

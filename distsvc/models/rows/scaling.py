@@ -133,7 +133,7 @@ class ColumnSums:
         self.counts = self.counts + other.counts
 
     def impute(self, values: np.ndarray, n_rows: int) -> None:
-        """Count the missing values of a column, among `n_rows`, as its value in `values` (d,)."""
+        """Count the missing values of column k as ``values[k]``, so that it has `n_rows` values."""
         for k, (value, missing) in enumerate(zip(values, n_rows - self.counts, strict=True)):
             if missing:
                 e = float(value) - float(self.shift[k])

@@ -56,7 +56,7 @@ class Spike:
 
     @property
     def is_odd(self) -> bool:
-        """Whether the spike needs an explanation: it is not 0, a limit of the column, or usual."""
+        """Whether the spike is suspicious. At 0, in most rows, or near an end, it is not."""
         if self.value == 0.0 or self.share > MAX_ODD_SHARE:
             return False
         return not self.end or self.gap > MIN_SPIKE_GAP

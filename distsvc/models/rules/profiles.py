@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 BINS = 256
-"""Number of bins of a column, with about equally many rows, between whose borders ranges lie."""
+"""Number of bins of a column, with about equally many rows; a range ends at borders of bins."""
 
 MAX_PROFILE_COLUMNS = 5
 
