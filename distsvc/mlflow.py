@@ -171,7 +171,7 @@ class _Labels:
         self._model = model
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> "pd.DataFrame":
-        """Return the published columns of raw rows, with the index of a DataFrame."""
+        """Return the published columns of raw rows; the index of a DataFrame is kept."""
         import pandas as pd
 
         labels = self._model.label(model_input).to_pandas()

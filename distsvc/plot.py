@@ -166,7 +166,7 @@ def profiles(run: Run) -> "Figure":
 
 
 class _Rows(NamedTuple):
-    """Arguments of `plane`."""
+    """Arguments of `distsvc.run.reporting.explaining.plane`: a rule, and rows that it labelled."""
 
     rule: Rule
     columns: Sequence[str]

@@ -61,8 +61,8 @@ It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 """
 
 DRAWN, HALVES, SIGNS = 0, 1, 2
-"""Salts, which keep the random numbers independent that draw clusters, that divide the rows into
-halves, and that are the signs of replicates."""
+"""Salts of three independent series of random numbers: to draw clusters, to divide the rows into
+halves, and for the signs of replicates."""
 
 FOLLOWED = "The clusters of the previous run were found again and kept."
 
@@ -93,7 +93,7 @@ class PartitionProposal:
         return len(np.unique(self.labels))
 
     def describe(self, rows: PopulationRows) -> None:
-        """Set the quality of the partition of the first pilot rows, `rows`; drop other labels."""
+        """Set `quality`, measured on the first pilot rows, `rows`; drop labels of other rows."""
         m = len(rows)
         self.labels, self.drawn = self.labels[:m], self.drawn[:m]
         self.quality = quality_of(rows, np.unique(self.drawn, return_inverse=True)[1])

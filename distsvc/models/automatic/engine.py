@@ -46,7 +46,7 @@ The time to describe populations grows with the square of this number.
 """
 
 MAX_MODELLED = 1_000
-"""Maximum number of columns of a table that is modelled without categories and missing values.
+"""Maximum number of columns that are modelled in a table without categories and missing values.
 
 The model of a column takes some milliseconds.
 """

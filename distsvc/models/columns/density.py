@@ -29,7 +29,7 @@ DENSITY_ROUNDING = 1e-9
 ORIGIN_GRID = 4096.0
 """Step between possible origins of a sum of squares, relative to the spread of a density.
 
-An origin near the mean avoids that the digits of the variance cancel.
+Squares about an origin near the mean don't cancel the digits of the variance.
 """
 
 KNOTS_PER_NORMAL = 64

@@ -18,7 +18,7 @@ Shape = Literal["full", "tied", "diagonal"]
 class Patterns(NamedTuple):
     """Rows grouped by which of their numbers are missing; arrays are int64.
 
-    The rows of group g have the numbers order[starts[g]:starts[g + 1]].
+    Group g has the rows with the indices ``order[starts[g] : starts[g + 1]]``.
     """
 
     order: np.ndarray  # (n,): row numbers, group by group

@@ -55,7 +55,7 @@ class ScaledNumbers:
 
 @dataclass(frozen=True)
 class NumberCells:
-    """Cells of the stored values of rounded numbers."""
+    """The cells of rounded numbers: which cell each value is in, and how probable it is."""
 
     indices: np.ndarray  # (n, p) int64: cell of its column; -1 if missing or if continuous
     log_inside: np.ndarray  # (n, p) float64: log densities of mapped draws inside their cells

@@ -137,7 +137,7 @@ class _Parts:
         self.labels, self.scatter = np.zeros(len(X), np.int64), [_scatter(X)]
 
     def k_means(self, k: int) -> np.ndarray:
-        """Return the labels (n,) of k-means from at most k parts; k is no lower than before."""
+        """Return the labels (n,) of k-means from at most k parts; k must not fall between calls."""
         X, labels, scatter = self.X, self.labels, self.scatter
         if not X.shape[1]:  # every column is constant
             return labels
@@ -208,7 +208,7 @@ class _Starts:
 
 
 def has_full_covariances(rows: MixtureRows) -> bool:
-    """Return True if full covariances suit rows: two numbers or more, few missing patterns.
+    """Return True if full covariances suit rows: several numbers, few patterns of missing ones.
 
     A pattern of missing numbers needs a factorisation of its covariances, about p^3 / 3 operations;
     a row needs p^2. Patterns are few if they need no more operations than the rows.

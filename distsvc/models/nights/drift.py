@@ -27,7 +27,7 @@ UNIT_TOLERANCE = 1.3
 """Maximum ratio between the factor of a decile and the median factor, after a change of unit."""
 
 UNIT_SPREAD = 0.125
-"""Maximum logarithm of that ratio, too, as a share of the logarithm of the median factor.
+"""Maximum logarithm of the ratio in `UNIT_TOLERANCE`, as a share of log(median factor).
 
 Deciles of a busy day also rise by about one factor, but less evenly than after a change of unit.
 """
@@ -49,8 +49,8 @@ EXACT_DRIFT_LEFT = 0.02
 """Maximum share of a column's stability index that is left once a part's unit is converted back."""
 
 MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
-"""The index that is left after a factor may be higher if it can be chance. It is then at most these
-multiples: of the index before, and of the mean index between two samples of one table.
+"""Multiples that also bound the index that is left after a factor, if it is above
+`EXACT_DRIFT_LEFT`: of the index before, and of the mean index between two samples of one table.
 """
 
 MIN_PART_ROWS = 100

@@ -1,1 +1,1 @@
-"""Rows for learners: samples, scales, neighbours, outlier rows, checkpoints."""
+"""Samples, scales and neighbours of rows, and other tools that several algorithms share."""

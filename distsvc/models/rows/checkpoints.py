@@ -59,8 +59,8 @@ class Position:
     ) -> Iterator[np.ndarray]:
         """Yield the rest of the epoch in pieces of at most ``most()`` rows, and move the position.
 
-        `blocks` start at the position's block. The position is behind a piece when the piece is
-        yielded, and at the next epoch in the end.
+        `blocks` start at the position's block. When a piece is yielded, the position is behind it;
+        after the last piece, it is at the next epoch.
         """
         for block in blocks:
             while self.row < len(block):

@@ -18,7 +18,7 @@ def principal_components(rows: np.ndarray) -> np.ndarray:
     """Return at most `SEARCHED` principal components (d, q) of rows (m, d) float64, largest first.
 
     With more than `MOST_COVARIANCES` columns, they are computed from products of rows, because the
-    time for covariances grows with the cube of the columns. Then missing components are 0.
+    time for covariances grows with the cube of the columns. Components without variance are then 0.
     """
     if rows.shape[1] <= MOST_COVARIANCES:
         _, vectors = np.linalg.eigh(np.cov(rows.T))

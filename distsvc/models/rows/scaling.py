@@ -31,7 +31,7 @@ MIN_SCALED_RANGE = 1e-15
 def check_length(X: Any, most: float = MAX_ROW_LENGTH) -> None:
     """Raise UnusableRowsError if a row of X (n, d), dense or CSR, could be longer than `most`.
 
-    The bound is that of a row with the largest value of X in every column.
+    The length of a row is at most that of a row with the largest value of X in every column.
     """
     values = X.data if sparse.issparse(X) else X
     largest = max(

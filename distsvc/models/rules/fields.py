@@ -91,7 +91,7 @@ class ChildrenField(ArrayField):
 
 @dataclass(frozen=True)
 class Fact:
-    """Check of a JSON value by pydantic, which knows its `type`."""
+    """Check of a JSON value against a `type`, by pydantic."""
 
     type: Any
     kind = "fact"

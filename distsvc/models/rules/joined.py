@@ -92,9 +92,9 @@ class _Joined:
 
 
 MIN_MEAN_SHARE = 0.01
-"""Minimum mean share that another cluster must have in a small cluster's rows to take them over.
+"""Minimum mean share of another cluster in a small cluster's rows with which the two are merged.
 
-If no cluster has it, the cluster with the nearest median takes them over.
+If no cluster has it, the small cluster is merged into the cluster with the nearest median.
 """
 
 
