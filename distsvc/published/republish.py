@@ -55,7 +55,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
 
 
 def continues_gone(manifest: Manifest) -> str:
-    """Return a warning if the run whose ids a run continues is no longer published, else ""."""
+    """Return a warning if a run continues a run that is no longer published, else empty text."""
     before = manifest.previous
     if before is None:
         return ""
@@ -95,7 +95,7 @@ def lines_on_ended(report: Report) -> list[str]:
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
-    """Return the page and the report of a candidate as it is published, by file name.
+    """Return the page and the report with which a candidate is published, by file name.
 
     They have a warning if checks failed.
     """

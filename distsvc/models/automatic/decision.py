@@ -449,9 +449,9 @@ def _like_previous(
 
 
 def _clearly_better(one: PartitionProposal, other: PartitionProposal, rows: PopulationRows) -> bool:
-    """Return True if `one`, fitted to the first half of the rows, predicts the rest clearly better.
+    """Return True if `one` predicts the second half of rows clearly better than `other`.
 
-    `other` is fitted to the same half.
+    The populations of both proposals are fitted to the first half.
     """
     half = len(rows) // 2
     pair = [

@@ -62,7 +62,7 @@ class LabelOverlap:
 
     @property
     def expected(self) -> np.ndarray:
-        """Numbers of these rows (k_before,) in the earlier clusters if their shares had stayed."""
+        """Number of rows of each earlier cluster, (k_before,), if its share had not changed."""
         sizes = self.counts.sum(axis=1)
         return sizes / max(sizes.sum(), 1) * self.overlap.sum()
 
@@ -230,7 +230,7 @@ def _stories(
 
 
 def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
-    """Return the event of an earlier cluster that no cluster continues, and who took its rows.
+    """Return the event of a cluster that has ended, and the new clusters that took its rows.
 
     `rows` (k,) are the numbers of its rows in the new clusters.
     """

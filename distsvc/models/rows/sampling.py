@@ -114,7 +114,7 @@ def slice_by_key(sorted_keys: np.ndarray, low: int, high: int) -> slice:
 
 
 def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
-    """Return a random order (n,) of a block's rows in an epoch; the first epoch keeps theirs."""
+    """Return a random order (n,) of a block's rows in an epoch; epoch 0 keeps their order."""
     if epoch == 0:
         return np.arange(n)
     sequence = np.random.SeedSequence(seed, spawn_key=(epoch, block))

@@ -1,4 +1,4 @@
-"""Memberships of rows: the shares, from 0 to 1, of their own cluster and of the next ones."""
+"""Memberships of rows: the shares, from 0 to 1, of their own cluster and of likely others."""
 
 from dataclasses import dataclass
 from typing import Self
