@@ -1,12 +1,13 @@
 """The default algorithm for columns that stay as stored: level trees decide.
 
-A level tree splits the rows where the density has a valley. Its score (`Answer.standing`) is high
-if the valleys are deep. Level trees of the columns give the answer if their score reaches `CLEAR`,
-or if there is no graph of near rows; otherwise level trees of the graph give it. The score also
-decides whether there are several clusters.
+A level tree splits the rows where the density has a valley. The trees of several models vote on
+partitions. The best partition's score (`Answer.standing`) is high if many models have it, and if it
+has a high merit (`merit_of`): clusters of even sizes that separate few near rows. The score decides
+whether there are several clusters.
 
-If the number of clusters is given, k-means also makes a partition. Then the partition with the
-highest merit (`merit_of`) is chosen: clusters of even sizes that separate few near rows.
+Level trees of the columns give the answer if their score is at least `CLEAR`, or if there is no
+graph of near rows. Otherwise level trees of the graph give it. If the number of clusters is given,
+k-means also makes a partition, and the partition with the highest merit is chosen.
 """
 
 from collections.abc import Mapping
