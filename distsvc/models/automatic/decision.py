@@ -23,7 +23,7 @@ import numpy as np
 
 from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.columns.model import keyed_uniforms
-from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, run_em
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search, wanted_components
 from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
@@ -235,7 +235,7 @@ def mixture_proposals(
             each.found_again = found_again
         proposals = [each for each in proposals if each.found_again >= bound]
         if start is not None and len(np.unique(start.cluster)) > 1:
-            start, mixture, cluster, posterior = _continued(start, first, labelled, shape, least)
+            start, mixture, cluster, posterior = _refit(start, first, labelled, shape, least)
             proposals.append(proposal(mixture, cluster, posterior, start.mixture))
     one = proposal(found.best_of_each[0].mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
@@ -255,7 +255,7 @@ def _partitions(
     mixture = found.best.mixture
     posterior, cluster = mixture.posterior(rows), np.arange(mixture.n_components)
     while posterior.shape[1] > 2:
-        posterior, cluster = _merged(posterior, cluster)
+        posterior, cluster = _join_confused(posterior, cluster)
         yield mixture, cluster, posterior
 
 
@@ -301,7 +301,7 @@ def _by_cluster(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
     return np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
 
 
-def _continued(
+def _refit(
     start: MixtureStart, rows: MixtureRows, values: MixtureRows, shape: Shape, least: float
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
     """Fit the previous answer to tonight's rows; drop clusters with fewer than `least` rows.
@@ -314,7 +314,7 @@ def _continued(
     while True:
         before, cluster = start.mixture, start.cluster
         mixture = NormalMixture.from_posteriors(rows, start.posterior, prior, shape, before)
-        mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, before)
+        mixture, _ = run_em(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, before)
         found = mixture.posterior(rows)
         stays = _sizes(mixture, cluster, values) >= least
         if stays.all() or not stays.any():
@@ -326,7 +326,7 @@ def _continued(
         start = MixtureStart(posterior, number, before and before.ordered(kept))
 
 
-def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _join_confused(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Join the two most confused clusters (Hennig 2010).
 
     Takes and returns the posteriors (n, k) of clusters and the cluster (K,) of each component.
@@ -355,10 +355,10 @@ def _final_rule(
     """Return the rule of a mixture; cluster 0 is the largest among the rows `values`.
 
     A mixture that was fitted to a part of the `rows` is first fitted to all, by EM. A mixture
-    `before` of earlier rows is then the prior, as in `fitted`.
+    `before` of earlier rows is then the prior, as in `run_em`.
     """
     if len(rows) > SEARCH_ROWS:
-        mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
+        mixture, _ = run_em(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
     number = ranks_by_size(_sizes(mixture, cluster, values)).astype(np.int64)
     return make_rule(mixture, number[cluster], number[labels])

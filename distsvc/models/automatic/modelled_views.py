@@ -213,7 +213,7 @@ class ModelledViews(Views):
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule, levels))
         before = self.before
         if before is not None and before.by_landmarks and n_clusters is None:
-            labels, numbers = continued(before.labels, self.pilot, before.rule.n_clusters)
+            labels, numbers = drop_small(before.labels, self.pilot, before.rule.n_clusters)
             rule = partial(self._rule_before, before, labels, numbers)
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule))
         return proposals
@@ -265,7 +265,7 @@ class ModelledViews(Views):
         return floored.with_floors(self._labelled)
 
 
-def continued(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def drop_small(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Drop the small ones of k clusters, and number the others by size, the largest first.
 
     `labels` (m,) are of the first `rows` (n, d). A cluster with fewer than `least_mass` rows is

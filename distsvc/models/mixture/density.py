@@ -242,7 +242,7 @@ class NormalMixture:
         """Return the mixture after one M step from the posteriors (n, K) of rows.
 
         In the sums, a missing number has mean 0 and the prior's variance. `before` is a
-        mixture of earlier rows, as in `fitted`.
+        mixture of earlier rows, as in `run_em`.
         """
         k, p = posterior.shape[1], rows.X.shape[1]
         flat = cls(
@@ -294,7 +294,7 @@ class NormalMixture:
         return sums, own, likelihoods
 
 
-def fitted(
+def run_em(
     rows: MixtureRows,
     start: NormalMixture,
     prior: Prior,

@@ -13,7 +13,7 @@ from threading import Lock
 
 import numpy as np
 
-from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, run_em
 from distsvc.models.rows.threads import map_threads, one_thread
 
 SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
@@ -247,9 +247,9 @@ def _fits(
         candidates = [np.ones((n, 1))] if k == 1 else [*starts.of(k), *starts.splits(posterior)]
         mixtures = [NormalMixture.from_posteriors(rows, each, prior, shape) for each in candidates]
         if len(mixtures) > 1:
-            runs = [fitted(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
+            runs = [run_em(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
             mixtures = [max(runs, key=lambda run: run[1])[0]]
-        mixture, likelihood = fitted(rows, mixtures[0], prior, STEPS, TOLERANCE)
+        mixture, likelihood = run_em(rows, mixtures[0], prior, STEPS, TOLERANCE)
         fit = MixtureFit(mixture, likelihood - 0.5 * mixture.n_parameters * float(np.log(n)))
         fits.append(fit)
         failures = 0 if fit.bic > best else failures + 1

@@ -13,7 +13,7 @@ from distsvc.job.parameters import Given, check_parameters
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
-from distsvc.models.mixture.density import MixtureRows, MixtureSums, NormalMixture, Prior, fitted
+from distsvc.models.mixture.density import MixtureRows, MixtureSums, NormalMixture, Prior, run_em
 from distsvc.models.mixture.labeller import MixtureLabeller
 from distsvc.models.mixture.search import MAX_WANTED, search
 from distsvc.models.mixture_clustering.rule import ComponentRule
@@ -122,7 +122,7 @@ class MixtureEngine(Engine):
         if n_components is not None:  # rows may be too few for so many
             fits = [fit for fit in found.best_of_each if fit.mixture.n_components <= n_components]
         prior = Prior.of(self._rows)
-        mixture, _ = fitted(self._rows, fits[-1].mixture, prior, PILOT_STEPS, PILOT_TOLERANCE)
+        mixture, _ = run_em(self._rows, fits[-1].mixture, prior, PILOT_STEPS, PILOT_TOLERANCE)
         posterior = MixtureLabeller(mixture, *self.places).shares(self._prepared)
         sizes = np.bincount(posterior.argmax(axis=1), minlength=mixture.n_components)
         mixture = mixture.ordered(np.argsort(-sizes, kind="stable"))

@@ -19,9 +19,9 @@ from distsvc.models.automatic.decision import (
     PartitionProposal,
     ViewDecision,
     _agreement_of_halves,
-    _continued,
     _final_rule,
     _preferred,
+    _refit,
     decide,
     mixture_proposals,
 )
@@ -445,7 +445,7 @@ def test_a_cluster_that_is_gone_tonight_does_not_go_on():
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     before = np.repeat([0, 1, 2], [3, 447, 450])
     start = MixtureStart(np.eye(3)[before], np.arange(3))
-    _, mixture, cluster, posterior = _continued(start, rows, rows, "diagonal", least=9)
+    _, mixture, cluster, posterior = _refit(start, rows, rows, "diagonal", least=9)
     assert mixture.n_components == posterior.shape[1] == 2
     assert cluster.tolist() == [0, 1]
     assert adjusted_rand_score(posterior.argmax(axis=1), np.repeat([0, 1], 450)) == 1.0
@@ -459,7 +459,7 @@ def test_a_cluster_that_is_large_only_in_draws_is_left_out():
     rows, values = (MixtureRows(X, none, np.zeros(0, np.int64)) for X in (draws, labelled))
     start = MixtureStart(np.eye(3)[before], np.arange(3))
     for of, k in (rows, 3), (values, 2):
-        assert _continued(start, rows, of, "diagonal", least=9)[1].n_components == k
+        assert _refit(start, rows, of, "diagonal", least=9)[1].n_components == k
         found = mixture_proposals(rows, of, draws, np.arange(900), None, 1, made_nowhere).proposals
         is_apart = [set(each.labels[:30]).isdisjoint(each.labels[30:]) for each in found]
         assert any(is_apart) == (of is rows)
@@ -469,11 +469,11 @@ def test_the_mixture_of_the_run_before_counts_as_as_many_rows_again():
     X = np.random.default_rng(0).normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     posterior = np.eye(2)[np.repeat([0, 1], 450)]
-    alone = _continued(MixtureStart(posterior, np.arange(2)), rows, rows, "diagonal", least=9)[1]
+    alone = _refit(MixtureStart(posterior, np.arange(2)), rows, rows, "diagonal", least=9)[1]
     before = replace(alone, means=alone.means + 1.0)
     for kept in (before, replace(before, weights=np.array([0.5, 0.0]))):  # one was empty
         start = MixtureStart(posterior, np.arange(2), kept)
-        after = _continued(start, rows, rows, "diagonal", least=9)[1]
+        after = _refit(start, rows, rows, "diagonal", least=9)[1]
         moved = after.means - alone.means
         assert moved[0] == pytest.approx(0.5, abs=0.01)
         assert moved[1] == pytest.approx(0.5 if kept is before else 0.0, abs=0.01)

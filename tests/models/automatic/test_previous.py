@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import AutoClustering
-from distsvc.models.automatic.modelled_views import ModelledViews, continued
+from distsvc.models.automatic.modelled_views import ModelledViews, drop_small
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.sampling import lowest, row_keys
@@ -92,10 +92,10 @@ def test_landmarks_go_on_as_long_as_all_columns_keep_their_models(same):
 def test_rows_of_a_cluster_that_is_gone_get_the_label_of_the_nearest_row():
     rows = np.repeat([0.0, 5.0, 9.0], [40, 100, 3])[:, None]
     labels = np.repeat([4, 0, 7], [40, 100, 3])
-    found, numbers = continued(labels, rows, 9)  # cluster 8 has no row
+    found, numbers = drop_small(labels, rows, 9)  # cluster 8 has no row
     assert found.tolist() == np.repeat([1, 0, 0], [40, 100, 3]).tolist()
     assert numbers.tolist() == [0, -1, -1, -1, 1, -1, -1, -1, -1]
-    assert continued(labels[-3:], rows[-3:], 8)[0].tolist() == [0, 0, 0]
+    assert drop_small(labels[-3:], rows[-3:], 8)[0].tolist() == [0, 0, 0]
 
 
 def test_components_stay_as_long_as_columns_do():

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, run_em
 from distsvc.models.mixture.search import SHAPES, search
 
 NONE = np.zeros(0, np.int64)
@@ -35,7 +35,7 @@ def test_each_step_of_em_raises_the_posterior_density(shape):
     assert mixture.shape == shape
     found = [float(mixture.likelihoods(rows).sum())]
     for _ in range(15):
-        mixture, likelihood = fitted(rows, mixture, prior, 1, -np.inf)
+        mixture, likelihood = run_em(rows, mixture, prior, 1, -np.inf)
         found.append(likelihood)
     assert np.all(np.diff(found) > -0.5)  # the prior may cost a little
     assert found[-1] > found[0] + 10
@@ -45,7 +45,7 @@ def test_without_influence_of_the_prior_the_fit_is_that_of_scikit_learn():
     X, y = three_groups(6000)
     rows, prior = numbers(X), Prior.of(numbers(X))
     ours = NormalMixture.from_posteriors(rows, np.eye(3)[y], prior, "full")
-    ours, likelihood = fitted(rows, ours, prior, 100, 1e-9)
+    ours, likelihood = run_em(rows, ours, prior, 100, 1e-9)
     theirs = GaussianMixture(3, means_init=ours.means, tol=1e-9, max_iter=200).fit(X)
     assert likelihood / len(X) == pytest.approx(theirs.score(X), abs=2e-3)
 
