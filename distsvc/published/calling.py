@@ -129,7 +129,7 @@ def run(
             "a worker of distsvc imports this script, and must not run the job again: put the call "
             "of distsvc.run below if __name__ == '__main__':"
         )
-    command = _call(job, run_date, overrides)
+    command = _call_text(job, run_date, overrides)
     table, folder = None, None
     with ExitStack() as stack:
         if hasattr(job, "__arrow_c_stream__"):
@@ -137,7 +137,7 @@ def run(
 
             folder = new_scratch(FRAME)
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            table, job, overrides = _spooled(job, folder, overrides or {})
+            table, job, overrides = _write_table(job, folder, overrides or {})
             overwrite = overwrite or _is_of_frame(str(overrides["output.path"]))
             stack.enter_context(_in_words_of_python())
         published, _ = run_and_announce(
@@ -176,7 +176,7 @@ class ArrowStream(Protocol):
         """Return the table as an Arrow stream."""
 
 
-def _spooled(
+def _write_table(
     given: Any, folder: Path, overrides: Mapping[str, object]
 ) -> tuple[pa.Table, str, dict[str, object]]:
     """Write a table in memory to a file; return the table, the file's path, and `overrides`.
@@ -282,7 +282,7 @@ def _published(path: str) -> str:
     return path
 
 
-def _call(
+def _call_text(
     job: object, run_date: str | datetime.date | None, overrides: Mapping[str, object] | None
 ) -> str:
     first = repr(dict(job)) if isinstance(job, Mapping) else "table"

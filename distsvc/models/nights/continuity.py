@@ -149,7 +149,7 @@ def match_clusters(
             ids[j], next_id = next_id, next_id + 1
     # A cluster is gone if it has fewer than 5 % of the rows expected without a change.
     gone = shared.belonging.sum(axis=1) < 0.05 * shared.expected
-    stories = _stories(list(ids_before), ids.tolist(), earlier, members, jaccard, gone, returned)
+    stories = _events(list(ids_before), ids.tolist(), earlier, members, jaccard, gone, returned)
     return Matching(ids, next_id, stories, overlap)
 
 
@@ -193,7 +193,7 @@ def rows_in_ranges(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.nd
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
 
-def _stories(
+def _events(
     before: list[int],
     after: list[int],
     earlier: dict[int, int],
@@ -211,7 +211,7 @@ def _stories(
             both = float(jaccard[i, j]), int(sizes_before[i]), int(sizes_after[j])
             found.append(ClusterEvent(one, "survived", *both, []))
             continue
-        event, others = ("disappeared", []) if gone[i] else _end(rows[i])
+        event, others = ("disappeared", []) if gone[i] else _event_of_ended(rows[i])
         nearest = float(jaccard[i].max(initial=0.0))
         found.append(
             ClusterEvent(one, event, nearest, int(sizes_before[i]), 0, [after[j] for j in others])
@@ -229,7 +229,7 @@ def _stories(
     return sorted(found, key=lambda story: story.id)
 
 
-def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
+def _event_of_ended(rows: np.ndarray) -> tuple[Event, list[int]]:
     """Return the event of a cluster that has ended, and the new clusters that took its rows.
 
     `rows` (k,) are the numbers of its rows in the new clusters.

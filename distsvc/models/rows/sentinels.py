@@ -89,7 +89,7 @@ def find_sentinels(values: np.ndarray) -> list[Sentinel]:
     found = []
     for value in often:
         others = values[~np.isin(values, [value, *usual])]
-        if others.size and (apart := _apart(value, rows[value], others)):
+        if others.size and (apart := _range_if_sentinel(value, rows[value], others)):
             found.append(Sentinel(value, rows[value] / len(values), *apart))
     return found
 
@@ -125,7 +125,7 @@ def _is_usual(value: float) -> bool:
     return bool(np.isclose(value, USUAL_SENTINELS, rtol=1e-7, atol=0.0).any())
 
 
-def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float] | None:
+def _range_if_sentinel(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float] | None:
     """Return the range of the other values (m,) if `value`, in `n_rows` rows, is a sentinel.
 
     Return None otherwise. The module's docstring has the conditions.
