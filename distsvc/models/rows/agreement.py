@@ -7,7 +7,7 @@ import numpy as np
 from distsvc.kernels.rows import pairs_together
 
 SAME_ANSWER = 0.8
-"""Adjusted Rand index above which two labellings are the same answer."""
+"""Adjusted Rand index above which two labellings count as the same answer."""
 
 
 def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
