@@ -56,7 +56,7 @@ class Spike:
 
     @property
     def is_odd(self) -> bool:
-        """Whether the spike is suspicious. At 0, in most rows, or near an end, it is not."""
+        """Whether the spike is suspicious; not if at 0, in most rows, or at an end without gap."""
         if self.value == 0.0 or self.share > MAX_ODD_SHARE:
             return False
         return not self.end or self.gap > MIN_SPIKE_GAP
