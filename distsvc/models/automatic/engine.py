@@ -119,7 +119,10 @@ class AutomaticEngine(Engine):
         return self.levels.key_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
+        """Propose the previous run's answer, too; call this after `set_pilot`, before learning."""
         self.before = previous
+        if self.modelled is None:
+            self.levels.before = self.graph.before = previous.labels
 
     def model_columns(
         self,
@@ -160,8 +163,6 @@ class AutomaticEngine(Engine):
         if self.modelled is None:
             self.levels.set_pilot(pilot, n_rows)
             self.centre, self.pilot = self.levels.centre, self.levels.pilot
-            if self.before is not None:
-                self.levels.before = self.graph.before = self.before.labels
         else:
             self.centre = pilot.mean(axis=0, dtype=np.float64)
             self.pilot = self.centred(pilot)

@@ -13,14 +13,14 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 CENTRES = np.array([[0, 0, 0, 0], [9, 0, 0, 0], [0, 9, 0, 9], [9, 9, 0, 0], [0, 0, 9, 9]], float)
 
 
-def night(folder, name, X, previous="", **continuity):
+def night(folder, name, X, previous="", model=None, **continuity):
     """Cluster rows X (n, d) into a folder; return the published labels (n,) and the report."""
     table = write_table(folder / f"{name}.parquet", X)
     sections = {"output": {"path": str(folder / name)}}
     if previous:
         sections["continuity"] = {"previous": str(folder / previous)} | continuity
         sections["checks"] = {"max_drift": False, "same_units": False}
-    model = {"effort": "fast", "max_iter": 2000, "seed": len(name)}
+    model = model or {"effort": "fast", "max_iter": 2000, "seed": len(name)}
     report = run_job(small_job(table, model, **sections))
     return read_labels(folder / name)["label"].to_numpy(), report
 
@@ -48,6 +48,21 @@ def test_a_nearly_as_good_answer_changes_nothing(tmp_path):
     assert adjusted_rand_score(alone, anew) == 1.0
     assert len(set(kept.tolist())) == len(set(one.tolist())) != len(set(alone.tolist()))
     assert 3 * report.lineage.moved < told.lineage.moved
+
+
+def test_the_default_continues_clusters_of_stored_columns(tmp_path):
+    """Three continuous columns stay as stored, so that level trees of the columns decide."""
+    places = np.random.default_rng(99).normal(scale=2.1, size=(6, 3))
+
+    def rows(seed):
+        random = np.random.default_rng(seed)
+        return places[random.integers(6, size=900)] + random.normal(scale=0.8, size=(900, 3))
+
+    _, _ = night(tmp_path, "one", rows(3), model={"algorithm": "auto"})
+    alone, _ = night(tmp_path, "alone", rows(13), model={"algorithm": "auto"})
+    kept, report = night(tmp_path, "two", rows(13), "one", model={"algorithm": "auto"})
+    assert (len(set(alone.tolist())), len(set(kept.tolist()))) == (3, 2)
+    assert report.lineage.followed
 
 
 def test_a_true_change_is_followed_at_once(tmp_path):
