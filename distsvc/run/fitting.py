@@ -148,7 +148,10 @@ def prepare(
     survey: Survey,
     before: ColumnModel | None = None,
 ) -> np.ndarray:
-    """Write the preparation and set the engine's pilot; return the prepared pilot (m, d)."""
+    """Scale or model the columns, and store this preparation; return the prepared pilot (m, D).
+
+    The engine gets the pilot, and notes about columns. `before` is the previous run's column model.
+    """
     engine = algorithm.engine
     with steps.progress.phase("prepare"):
         table = steps.run.plan.table
@@ -217,7 +220,10 @@ def check_scales(columns: ColumnModel | None, table: Table, sums: ColumnSums) ->
 def make_scaling(
     config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Return the job's scaling and notes; each slice of `together` is the columns of a category."""
+    """Return the scaling that the job configures, and notes about missing values and constants.
+
+    Each slice of `together` has the columns of a one-hot category.
+    """
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
     if empty:
@@ -251,7 +257,10 @@ def make_scaling(
 
 
 def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
-    """Return the scaling whose neighbour graph has the higher score, and a note."""
+    """Return scaling "unit" if its neighbour graph scores clearly higher, else `standard`; a note.
+
+    `seed` is the seed of the neighbour search.
+    """
     # "unit" needs a clear advantage, or the scaling of a table would change from night to night.
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
     scores = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
@@ -263,7 +272,7 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
 
 
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
-    """Return the pilot's medians (d,); a column without values in the pilot has its mean."""
+    """Return the pilot's medians (d,), or the table's mean of a column without values there."""
     means, _ = sums.mean_and_variance()
     pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
     medians = np.nanmedian(pilot, axis=0)
@@ -275,7 +284,7 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
 def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Table) -> list[str]:
     """Return at most one note, which names the extreme rows by id or number.
 
-    If the rule has outliers, the note counts them and names the rows that are not outliers.
+    If the rule has outliers, the note names the extreme rows that are not outliers.
     """
     if not rows:
         return []

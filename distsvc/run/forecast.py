@@ -49,7 +49,7 @@ WHOLE_TRIAL_ROWS = 2_000
 
 READINGS = ("survey", "label")
 SECOND_READING = "sample"
-"""Second reading of the table, in jobs that leave rows out, and in every trial."""
+"""Phase that reads the table again, in jobs that leave rows out and in every trial."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Forecast:
 
 
 def forecast_job(job: Job) -> Forecast:
-    """Forecast a job, and leave nothing behind."""
+    """Return the forecast of a job; temporary files are removed."""
     # All rows of a small table are tried, so errors are the same as in a run.
     waits_for = ""
     try:
@@ -141,10 +141,9 @@ def _forecast(job: Job, folder: Path, waits_for: str) -> Forecast:
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
-    """Return all partitions; if they have more than `rows` rows, return shorter pieces.
+    """Return the row ranges of a trial: all partitions, if they have at most `rows` rows.
 
-    A piece is the beginning of a partition. There is a piece for each thread, and together they
-    have at most `rows` rows.
+    Otherwise return the beginning of a partition for each thread, `rows` rows in total.
     """
     if sum(stop - start for start, stop in partitions) <= rows:
         return list(partitions)
@@ -161,7 +160,10 @@ def _add_trial(
     readings: Sequence[str],
     folder: Path,
 ) -> int:
-    """Run a job on a part of the rows; add the whole job's seconds by phase, return its tasks."""
+    """Run a trial of a job on some rows, and add to `seconds` the whole job's time, by phase.
+
+    Return the whole job's number of tasks.
+    """
     plan = steps.run.plan
     n_rows, n_learned = plan.table.n_rows, sample_rows(algorithm, plan.table.n_rows)
     most = min(400_000, max(8_000_000 // len(plan.table.columns), WHOLE_TRIAL_ROWS))
@@ -196,7 +198,7 @@ def _add_trial(
 PROCESS: Terms = {"Python and libraries": 160 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
 MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
-"""Bytes of mapped libraries if they can't be measured, and their maximum."""
+"""Bytes of mapped library files if they can't be measured; the most that is counted otherwise."""
 
 ARROW_BYTES = 25 * MB
 """Freed memory that Arrow's allocator keeps for reuse, in bytes."""
@@ -224,7 +226,7 @@ def _sizes(plan: Plan, stored_rows: int) -> Sizes:
 
 
 def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memory:
-    """Return the memory of driver and workers; raise `JobFileError` if it is not available."""
+    """Return the memory that driver and workers need; raise `JobFileError` if there is less."""
     table, n_rows = plan.table, plan.table.n_rows
     sizes = _sizes(plan, rows_between(algorithm.sample_ranges(n_rows), n_rows))
     held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
@@ -242,7 +244,7 @@ def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memor
 
 
 def check_labelling(plan: Plan, workers: Workers, wide: bool) -> None:
-    """Raise JobFileError if labelling alone needs too much memory; `wide`: rows are float64."""
+    """Raise JobFileError if there is too little memory to label a table; `wide`: float64 rows."""
     sizes = _sizes(plan, 0)
     tasks = _tasks(sizes, {}, wide, plan.output)[-1:]
     _checked(_memory(sizes, plan.table, workers, [{}], tasks), workers)
@@ -251,7 +253,10 @@ def check_labelling(plan: Plan, workers: Workers, wide: bool) -> None:
 def _memory(
     sizes: Sizes, table: Table, workers: Workers, steps: list[Terms], tasks: list[Terms]
 ) -> Memory:
-    """Return the memory of driver and workers, with the largest of `steps` and of `tasks`."""
+    """Return the peak memory of the driver and of a worker.
+
+    The driver runs `steps` one after another, a worker `tasks`, so the largest of each counts.
+    """
     process = process_terms()
     plan: Terms = {"plan and tasks": 4000.0 * sizes.partitions}  # with their files in the manifest
     if not workers.each:
@@ -297,7 +302,7 @@ def _decoding(table: Table, block_rows: int) -> Terms:
 
 
 def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:
-    """Return the memory of a task that surveys, of one that learns, and of one that labels."""
+    """Return the memory of three tasks: one that surveys, one that learns, one that labels."""
     blocks = {"blocks of rows": 2.125 * sizes.block}
     wide = 16 * sizes.n_columns if float64 else 8 * sizes.n_columns
     block = {"prepared rows": 1.0 * wide * min(sizes.block_rows, sizes.partition_rows)}

@@ -1,9 +1,9 @@
 """All steps of a run: open, assign or cluster, compare, check, report, publish.
 
-1. `open_run` locks the output, opens the table, the previous run and the algorithm, and sets unset
-   keys of the job from the previous run. If this run is already published, it yields the `Output`
-   instead, and only changed names of clusters are published. `check_memory` refuses a run that
-   needs too much memory.
+1. `open_run` locks the output, and opens the table, the previous run and the algorithm. Unless the
+   job refits, it takes the previous model's preprocessing. If this run is already published, it
+   yields the `Output` instead, and only changed names of clusters are published. `check_memory`
+   refuses a run that needs too much memory.
 2. `assign_table` labels the table with the previous run's model, if the job's mode allows this and
    the model still fits. Otherwise it returns None, and `cluster_table` surveys, prepares, fits and
    labels. Both return the learned model with its facts for the report, and the counts of the

@@ -1,6 +1,6 @@
 """Opens a run: finds and checks its inputs, locks its output, resumes an interrupted run.
 
-Results of an interrupted run are used only if the job, its input and the code are the same.
+Results of an interrupted run are used only if the new run has its job, input and code.
 """
 
 import hashlib
@@ -75,7 +75,10 @@ class RunContext:
 
 @contextmanager
 def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
-    """Lock a job's output, open its table, yield the context; if published already, the output."""
+    """Lock a job's output, open its table, and yield the run's context.
+
+    Yield the output instead if the run is published already.
+    """
     for path in job.input.path:
         Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
@@ -130,9 +133,10 @@ def _lineage(
 def _notes_on_later(
     job: Job, output: Output, lineage: Lineage | None, repeated_until: str
 ) -> list[str]:
-    """Return warnings about later nights that continue the replaced run, or a run before this one.
+    """Return warnings about later nights that do not continue this run.
 
-    Nights up to `repeated_until` are left out.
+    They continue the published run that it replaces, or an earlier run. Nights up to
+    `repeated_until` are left out.
     """
     published, date, notes = output.manifest(), job.job.run_date, list[str]()
     if published is not None:
@@ -159,7 +163,7 @@ def _notes_on_later(
 
 
 def _dates(runs: Sequence[tuple[str, LineageRun]], after: str) -> str:
-    """Return the dates of runs with their addresses; if `after` is given, only later dates."""
+    """Return the dates and addresses of at most five runs as text; with `after`, of later runs."""
     found = [(at, one.run_date) for at, one in runs if not after or one.run_date > after]
     return truncated([f"{date} ({shown_address(at)})" for at, date in found], 5)
 
@@ -217,7 +221,10 @@ class Request:
         return cls(job, output, digest, alternative, columns, previous.continued())
 
     def is_published(self, overwrite: bool, fresh: bool) -> bool:
-        """Return True if this run is published and not repeated; else check that output is free."""
+        """Return True if the run is published and need not run again.
+
+        Otherwise raise `JobFileError` if the output has another result that stays.
+        """
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
         # A previous run that was replaced may have the same model, but other labels.
@@ -229,9 +236,9 @@ class Request:
         return False
 
     def _previous_was_replaced(self) -> bool:
-        """Return True if the published run continues another run than this request.
+        """Return True if the published result continues a run that is not this request's.
 
-        If an output is its own previous run, that is no reason to repeat the run.
+        Return False if the published result is the previous run itself.
         """
         manifest = self.output.manifest()
         before = manifest.previous if manifest else None
@@ -247,7 +254,7 @@ class Request:
 
     @cached_property
     def inputs(self) -> str:
-        """SHA-256 of the table, which is opened only for this."""
+        """SHA-256 of the table; the first use opens the table."""
         with scratch("staging") as staging:
             return fingerprint(self.open_table(staging))
 
@@ -417,7 +424,11 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
 
 
 def _why_outdated(run: RunDirectory, request: Request) -> str:
-    """Return a reason if the run that an interrupted run continues was withdrawn or replaced."""
+    """Return the reason if an interrupted run can't be resumed; "" if it can.
+
+    The reason is that the run which it continues was withdrawn or replaced. If that run is no
+    longer stored, raise `InterruptedRunError`.
+    """
     with suppress(DataError):  # the continued run is unknown
         then = request.output.continued_by(run.name)
         if then is None or then == request.continued:

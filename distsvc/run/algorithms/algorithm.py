@@ -49,7 +49,7 @@ class PilotRows:
 class Learned:
     """Result of an algorithm for the model and the report, in addition to the rule."""
 
-    algorithm: str  # name of the algorithm with the answer
+    algorithm: str  # name of the algorithm whose answer was chosen
     parameters: Given
     facts: Facts  # results of the fit
     warnings: list[str] = field(default_factory=list)  # sentences for the top of the page
@@ -61,7 +61,7 @@ class Learned:
 class AlgorithmJob(ABC):
     """Algorithm of a job; algorithms with the same phases share a class."""
 
-    rules: ClassVar[tuple[type[Rule], ...]]  # possible rules; all have one dtype and equal columns
+    rules: ClassVar[tuple[type[Rule], ...]]  # possible rules, which take equally prepared rows
     all_rows: ClassVar[bool] = False  # whether extreme rows are learned from, too
     readings: tuple[str, ...] = ()  # phases of `fit` that read the table
     name = ""  # name of the algorithm in the job

@@ -1,8 +1,8 @@
 """Default algorithm of a job: views of a table, and the choice among them.
 
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
-2. If columns stay as stored, level trees learn from them, in phases of their own. If these are
-   clear, there is no graph.
+2. If columns stay as stored, level trees learn from them, in phases of their own. If the trees
+   separate clusters clearly, there is no graph.
 3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
    each model of middle width is a task, which learns from them. ``learn-graph-others``: all other
    models, unless the first agree. Meanwhile the driver fits the mixtures of modelled columns.

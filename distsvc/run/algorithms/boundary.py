@@ -123,7 +123,7 @@ class BoundaryModel(AlgorithmJob):
 
 
 def find_boundary(run: RunDirectory, number: int) -> Result:
-    """Return a partition's rows in the extended boundary."""
+    """Return a partition's rows in the extended boundary, where |f| is at most epsilon."""
     f, trained = _decision(run)
     epsilon, limit = trained.facts["epsilon"], trained.facts["boundary_size"]
     boundary, n_rows = Boundary.empty(f), 0

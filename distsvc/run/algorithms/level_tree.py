@@ -217,7 +217,7 @@ def levels_part(
 ) -> LevelsPart:
     """Return the page's part on a vote; `numbers` (k,) are the clusters' labels, -1 without rows.
 
-    `has_chance` is False if a later decision states the chance of its answer.
+    The part gives the chance that another sample has this answer, if `has_chance`.
     """
     if numbers is None:
         numbers = np.arange(found.answer.n_clusters)

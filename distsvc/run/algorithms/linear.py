@@ -5,8 +5,9 @@
 3. ``pass``, repeatedly: the driver runs coordinate descent on few rows, the working set, and a
    reading finds the next working set.
 
-The driver has the vector u and the working set. Alpha of a partition is its first value, except for
-the rows that the driver has changed since. So no file is written twice.
+Alpha has a dual variable from 0 to 1 for each row; u is the sum of the rows, weighted by alpha. The
+driver has u, and alpha of the working set. A partition's file has the first alpha of its rows, and
+later changes are in the driver's results, so no file is written twice.
 """
 
 from collections.abc import Iterator

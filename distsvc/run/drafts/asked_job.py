@@ -28,8 +28,8 @@ def asked_job(
     """Return the validated job of a job file, a table, or sections as dictionaries.
 
     `settings` (``section.key=value``) and `overrides` (values by names such as ``model.seed``)
-    replace the job's values. `run_date` is the value of ``{run_date}``, today by default. It
-    raises the errors of `distsvc.job.file.load_job`.
+    replace the job's values. `run_date` is the value of ``{run_date}``, today by default. Errors
+    are those of `distsvc.job.file.load_job`.
     """
     day = run_date.isoformat()[:10] if isinstance(run_date, datetime.date) else run_date
     source, content = "job", given
@@ -48,7 +48,10 @@ def asked_job(
 
 
 def _read_job(path: str) -> Mapping[str, object]:
-    """Return the sections of a job file; errors of other files than ``.toml`` name tables, too."""
+    """Return the sections of a job file.
+
+    If the name does not end in ``.toml``, an error also lists the suffixes of tables.
+    """
     try:
         return read_job(path)
     except JobFileError as error:
@@ -62,7 +65,7 @@ def _read_job(path: str) -> Mapping[str, object]:
 
 @contextmanager
 def hinting_at_date(job: Job, run_date: object) -> Iterator[None]:
-    """Add a hint to `InputNotFoundError` if ``{run_date}`` is today because none was given."""
+    """Add a hint to `InputNotFoundError` if ``{run_date}`` is today, since no date was given."""
     try:
         yield
     except InputNotFoundError as error:
@@ -94,7 +97,7 @@ def is_table(path: str) -> bool:
 
 
 def with_free_output(job: Job) -> Job:
-    """Return the job; if another job uses its output, the new one is NAME-2, NAME-3 ..."""
+    """Return the job with a free output: NAME, or if another job uses it NAME-2, NAME-3 ..."""
     for output in Output(job.output.path).siblings():
         if output.manifest() is None or output.holds(job.digest()):
             break

@@ -206,7 +206,7 @@ class TableProfile:
 def profile_table(
     path: str, exclude: Sequence[str] = (), run_date: str | None = None
 ) -> TableProfile:
-    """Return the profile of a table, except the columns to `exclude`.
+    """Return the profile of a table without the columns in `exclude`.
 
     `run_date` is the value of ``{run_date}`` in the path, today by default.
     """
@@ -246,7 +246,7 @@ def profile_table(
 
 
 def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
-    """Return the description of each feature, as a run on these rows would choose it."""
+    """Return the kind and scale that a run on these rows would choose for each feature."""
     X, nominal = block.X.astype(np.float64), nominal_columns(table.features)
     names = [feature.column for feature in table.features]
     if any(isinstance(f, Vector) for f in table.features) or stays_as_stored(X, nominal):
@@ -266,7 +266,7 @@ def _encoding(table: Table, name: str, n_rows: int) -> str:
 
 
 def _are_classes(table: Table, name: str, n_rows: int) -> bool:
-    """Return True if a column has the name of known classes, and few values."""
+    """Return True if a column is named like known classes, as ``label`` is, and has few values."""
     if not _LABEL.search(name):
         return False
     if not source_of(table).states_width:  # svmlight text, whose only other column is the label

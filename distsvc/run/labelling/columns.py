@@ -34,7 +34,7 @@ from distsvc.storage.tables.opening import id_type
 
 
 class OptionalColumns(Tally):
-    """Published columns that `keys` of ``[output]`` add."""
+    """Base of the published columns that a job requests by `keys` of ``[output]``."""
 
     keys: ClassVar[tuple[str, ...]]
 
@@ -58,7 +58,7 @@ class OptionalColumns(Tally):
 
 
 class MissingValues(OptionalColumns):
-    """Missing features of each row; a vector or category counts once."""
+    """Number of missing features of each row; a vector or category counts once."""
 
     keys = ("missing",)
 
@@ -190,7 +190,7 @@ class Reasons(OptionalColumns):
             yield places[first : first + step]
 
     def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the number of rows (d,) by the column of the first reason, from `heaviest`."""
+        """Return the number of rows (d,) by first reason; arguments are results of `heaviest`."""
         return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
 
     def _lowest(self, score: np.ndarray) -> np.ndarray:
@@ -205,7 +205,7 @@ class Reasons(OptionalColumns):
         return np.concatenate([places[score[places] < last], equal])
 
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of column or vector k, for a category with its level in a row (d,)."""
+        """Return the name of feature k; a category's name has its level in the row (d,)."""
         first = int(self.firsts[k])
         if np.isnan(row[first]):
             return f"{self.names[k]} missing"
@@ -272,7 +272,7 @@ def optional_columns(
     types: Sequence[str],
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return the optional columns of an output, and if `reported`, the columns of the report."""
+    """Return the optional columns of an output; if `reported`, also those for the report only."""
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output, types) for of in wanted]
@@ -288,7 +288,7 @@ def check_optional(rule: type[Rule], output: OutputConfig) -> None:
 
 
 def held_labels(output: OutputConfig, n_rows: int) -> Terms:
-    """Return the memory of a task for the labels of `n_rows`."""
+    """Return the bytes that a task needs for the labels of `n_rows` rows."""
     # Id, label, score, outlier flag and optional columns, all twice: as arrays, and encoded.
     row = 40 + 2 * (4 * output.missing + 4 * output.shares + 8 * output.top)
     shares = {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}

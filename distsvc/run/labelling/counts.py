@@ -40,7 +40,7 @@ class Tally:
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Count a block; return further columns to publish.
 
-        Z (n, D) are the prepared rows. `labelled` has the columns so far: labels are clusters.
+        Z (n, D) are the prepared rows. `labelled` has the columns so far, with labels 0 to k - 1.
         """
         raise NotImplementedError
 
@@ -137,7 +137,7 @@ def _add_up(totals: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> Non
 
 
 def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str, np.ndarray]:
-    """Return the numbers of rows (k,) of each class, by cluster."""
+    """Return the number of rows in each cluster (k,), by known class."""
     encoded = classes.dictionary_encode()
     codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     names = [str(value) for value in encoded.dictionary.to_pylist()] + ["null"]
@@ -148,7 +148,7 @@ def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str
 
 @dataclass(frozen=True)
 class CountedLevels:
-    """The levels of a stored column that are counted exactly."""
+    """The levels of a category or flag, by which all rows of the table are counted."""
 
     column: str
     names: tuple[str, ...]
@@ -167,7 +167,7 @@ class CountedLevels:
 
 @dataclass
 class ClusterContents(Tally):
-    """Contents of each cluster in one partition or in all."""
+    """Levels, missing values and a sample of other columns, by cluster, of some partitions."""
 
     sums = ("missing",)
     lists = ("sample_labels", "sample")
@@ -309,7 +309,10 @@ class IdCounts(Tally):
         self.missing += int(arrays["missing_ids"])
 
     def report(self, parts: Store, files: Sequence[str], column: str) -> "IdReport":
-        """Return the report, with an example that is read from the `files` in `parts`."""
+        """Return the numbers of shared and missing ids, and an example from the label `files`.
+
+        `column` has the ids in these files, which are in `parts`.
+        """
         ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         ordered.sort()
         same = ordered[1:] == ordered[:-1]

@@ -49,7 +49,10 @@ class Labeller:
         raw: np.ndarray,
         pilot: np.ndarray,
     ) -> Self:
-        """Return the labeller of a rule; pilot rows, `raw` and prepared, give the bin edges."""
+        """Return the labeller of a rule; bin edges are quantiles of the pilot, `raw` and prepared.
+
+        `ids` has the ids of the clusters (k,), and the next unused id.
+        """
         edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
         return cls(rule, *ids, edges, decile_edges(raw), columns, typical)
@@ -79,7 +82,7 @@ class Labeller:
 
     @classmethod
     def read(cls, run: RunDirectory, of: str = OWN) -> Self:
-        """Return a labeller of a run; `DataError` if its result is damaged."""
+        """Return the labeller with the prefix `of` in a run; `DataError` if it is damaged."""
         found = run.read(of + RULE)
         try:
             rule = rule_named(found.facts.get("algorithm", "")).restored(found.facts, found.arrays)
@@ -129,7 +132,10 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
 
 
 def read_labellers(run: RunDirectory, of: str) -> tuple[Labeller, Labeller | None]:
-    """Return this run's labeller and the previous run's, if any; the same in mode "assign"."""
+    """Return this run's labeller, and the previous run's or None.
+
+    If the previous model labels this run, both are the previous run's labeller.
+    """
     labeller = Labeller.read(run, of)
     if of == PREVIOUS:
         return labeller, labeller

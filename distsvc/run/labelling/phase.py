@@ -162,7 +162,8 @@ class Tallies(NamedTuple):
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
     """Write label, score and outlier flag of every row, and add up the counts.
 
-    `of` is the prefix of the labeller's results. The pilot is `surveyed`, or collected here.
+    `of` is the prefix of the labeller's results. The pilot is collected here, unless `surveyed`
+    by an earlier phase.
     """
     run, phase = steps.run, LABEL_ROWS if of == OWN else ASSIGN
     (labeller, before), place = read_labellers(run, of), parts_place(run)

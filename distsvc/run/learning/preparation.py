@@ -38,7 +38,7 @@ class Preparation:
     """
 
     scaling: Scaling
-    origin: np.ndarray  # (width,); with a column model 0, except for latent variables
+    origin: np.ndarray  # (width,); with a column model, 0 except for its latent variables
     float64: bool  # whether rules take float64 rows
     columns: ColumnModel | None = None
 
@@ -57,7 +57,10 @@ class Preparation:
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
     def learned(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d), prepared for learners; row numbers (n,) seed draws in cells."""
+        """Return raw rows X (n, d), prepared for learners.
+
+        The row numbers `rows` (n,) seed the random draws of a column model.
+        """
         if self.columns is None:
             return self(X)
         drawn = self.columns.latent(X, rows)
@@ -117,7 +120,7 @@ def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) -> np.ndarray:
-    """Return a block's rows (n, D), prepared for the rule; `rows_aside` are clipped if too long."""
+    """Return a block's rows (n, D), prepared for the rule; extreme rows are clipped if too long."""
     table = run.plan.table
     Z = preparation(block.X)
     try:

@@ -20,7 +20,7 @@ HELD_BYTES = 2**27
 MB = 1e6
 
 Terms = dict[str, float]
-"""Bytes by their purpose."""
+"""Bytes of memory, by purpose."""
 
 KeyedRows = tuple[np.ndarray, np.ndarray]
 """Keys (n,) uint64 of a part of the sample, in ascending order, and its rows (n, d)."""
@@ -50,7 +50,7 @@ class Sizes:
 
     @property
     def part(self) -> float:
-        """Bytes, as read, of the largest partition's rows of the sample."""
+        """Bytes of the sample's unprepared rows in the largest partition."""
         sample = self.value_bytes * self.n_columns * self.sample_rows
         return sample * self.partition_rows / self.n_rows
 
@@ -87,7 +87,10 @@ def held_blocks(
 
 
 def held_rows(run: RunDirectory, ranges: Ranges | None = None, dtype: str = "float32") -> KeyedRows:
-    """Return keys (n,) and prepared rows (n, d), by key, of the sample or its part in `ranges`."""
+    """Return the sample's keys (n,) and prepared rows (n, d), ordered by key.
+
+    If `ranges` of keys are given, return only rows in these ranges.
+    """
     preparation, seed = Preparation.read(run), run.plan.seed
     keys = np.concatenate([keys[own] for keys, _, own in _in_ranges(run, ranges)])
     order = np.argsort(keys)
@@ -183,7 +186,7 @@ def _in_ranges(
 
 
 def last_key_of(run: RunDirectory, n_rows: int, most: int) -> int:
-    """Return a key: about `most` rows of the sample have this or a lower one."""
+    """Return the key up to which the sample has about `most` rows; `n_rows` were surveyed."""
     own = run.read(keys_of(sampling_phase(run))).facts
     share = min(most / n_rows, 1.0)
     return int(min(own["low"] + int(share * 2.0**64), own["high"] - 1))

@@ -62,9 +62,10 @@ class Survey:
 def survey_table(
     steps: Steps, key_ranges: Callable[[int], Ranges], all_rows: bool = True
 ) -> Survey:
-    """Read the table once, or twice if rows are dropped, or left out as extreme.
+    """Return a table's statistics, and store a sample with the keys ``key_ranges(n_rows)``.
 
-    With `all_rows`, extreme rows are not left out.
+    The table is read twice if rows are dropped, or left out as extreme. With `all_rows`, extreme
+    rows are not left out.
     """
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey, ends = _surveyed(steps, SURVEY, guessed)
@@ -212,7 +213,7 @@ class Collected:
         return (keys >= self.low) & (keys <= self.last)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return X (n, d) and keys (n,) uint64 in the order of keys, and release them."""
+        """Return X (n, d) and keys (n,) uint64 in the order of keys; empty the buffer."""
         X, keys = sampling.in_order_of_keys(self.rows, self.keys)
         return {"X": X, "keys": keys}
 

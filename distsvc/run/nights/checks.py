@@ -64,7 +64,7 @@ class Check:
         return low <= value <= high
 
     def outcome(self, given: CheckConfig[Any], run: RunMetrics, is_default: bool) -> CheckPart:
-        """Return the outcome for a key of the job, or for a default check."""
+        """Return the outcome of the check; `given` has its limits, from the job or by default."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
@@ -132,7 +132,10 @@ def _cluster_rows(run: RunMetrics) -> Value:
 
 
 def _changed(run: RunMetrics, new: bool) -> float | None:
-    """Return the share of this run's clusters that are new, or of the previous run's that ended."""
+    """Return the share of this run's clusters that are `new`, or of the previous run's that ended.
+
+    Return None if there is no previous run to compare with.
+    """
     if run.lineage is None or run.lineage.moved is None:
         return None
     stories = run.lineage.clusters

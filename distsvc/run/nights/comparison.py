@@ -57,7 +57,7 @@ from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
 MIN_FREE_BINS = 10
-"""Minimum number of filled bins, beyond one in each column, to state that tables are equal."""
+"""Minimum number of histogram bins with rows, beyond one per column, to call two tables equal."""
 
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
@@ -185,7 +185,7 @@ def _unknown_columns(run: RunDirectory, job: Job) -> list[str]:
 def _lineage(
     run: RunDirectory, job: Job, previous: Previous | None, labelled: Labelled
 ) -> LineagePart | None:
-    """Return the part on the previous run's clusters, or None if the job names no previous run."""
+    """Return the report's part on the previous run's clusters; None if the job names no run."""
     if not job.continuity.previous:
         return None
     labeller, ids = labelled.labeller, labelled.labeller.ids.tolist()
@@ -222,7 +222,7 @@ def _lineage(
 
 
 def _by_id(ids: Sequence[int], sizes: np.ndarray) -> dict[int, int]:
-    """Return the rows of each cluster, from `sizes` (k, 2)."""
+    """Return the number of rows by cluster id; `sizes` (k, 2) counts rows inside and outside."""
     return dict(zip(ids, sizes.sum(axis=1).tolist(), strict=True))
 
 
@@ -259,9 +259,9 @@ def _with_units_of_parts(
     pilot: np.ndarray,
     labelled: Labelled,
 ) -> list[ColumnDrift]:
-    """Return the drifts of columns, with a change of unit in the rows of one level of a category.
+    """Return drifts of columns; add a change of unit that only rows of one category level have.
 
-    `old` are the counts of the earlier table's columns `names` (d,), and pilot rows (m, d) have
+    `old` has the counts of the earlier table's columns `names` (d,). The pilot rows (m, d) have
     these columns.
     """
     counted = labelled.contents.features
@@ -291,9 +291,9 @@ def _with_units_of_parts(
 
 
 def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:
-    """Return True if each bin of drift has as many values as in the previous run's table.
+    """Return True if the histogram of each column equals that in the previous run's table.
 
-    Also return False if few bins are filled, since equal numbers can then be chance.
+    Return False if few bins have rows, since equal histograms can then be chance.
     """
     if labelled.before is None:
         return False
@@ -305,7 +305,7 @@ def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:
 def keep_reference(
     path: str | None, run: RunDirectory, output: Store, columns: Sequence[str]
 ) -> None:
-    """Write bin edges and counts of the reference at `path`, unless it is the run's own output."""
+    """Store the histograms of the reference run at `path`, except if `path` is the run's output."""
     if path is None or run.has(REFERENCE) or store_of(path).address == output.address:
         return
     store = store_of(path)
@@ -400,7 +400,7 @@ BEFORE, NOW = "cluster_before", "cluster_now"
 """Names of the columns with the cluster of an id in each run; null if a run lacks the id."""
 
 BUCKET_ROWS = 2**21
-"""Mean number of rows in a bucket, of both runs together."""
+"""Mean number of rows of both runs whose ids are compared at a time, as one bucket of hashes."""
 
 
 def write_moves(

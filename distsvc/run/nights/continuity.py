@@ -64,7 +64,7 @@ class Previous:
     def way_back(self, output: str) -> str:
         """Return advice to withdraw this run if it was published although checks failed, else "".
 
-        At the same `output`, the run that it replaced is published again.
+        If this run is at `output`, the advice is to publish the run that it replaced.
         """
         if not self.manifest.override:
             return ""
@@ -84,7 +84,10 @@ class Previous:
 
 
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
-    """Return the first published run of ``continuity.previous``, or None unless `required`."""
+    """Return the first published run in ``continuity.previous``, or None if there is none.
+
+    If a run is `required`, raise `InputNotFoundError` instead of returning None.
+    """
     for nights, path in enumerate(config.previous):
         store = store_of(path)
         try:
@@ -104,7 +107,10 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
 
 def with_model_settings(job: Job, previous: Previous | None) -> Job:
-    """Return the job, unless it refits, with the previous model's columns and preprocessing."""
+    """Return the job with the previous model's columns and preprocessing.
+
+    Without a previous model, or if the job refits, return the job unchanged.
+    """
     if previous is None or job.model.mode == "refit":
         return job
     own, columns = job.input.columns, tuple(feature.column for feature in previous.features)
@@ -146,7 +152,7 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
 
 LINEAGE = "lineage"
 UNCLAIMED = "unclaimed"
-"""Fact: the reason why new ids could not be claimed."""
+"""Name of the fact with the reason if ids of new clusters could not be reserved."""
 
 
 def ids_of(
@@ -159,7 +165,7 @@ def ids_of(
 ) -> tuple[np.ndarray, int]:
     """Return the ids (k,) of a rule's clusters, and the next unused id.
 
-    A cluster that matches one of an earlier run keeps its id.
+    A cluster that matches a cluster of an earlier run gets that cluster's id.
     """
     run = steps.run
     if not run.has(PREVIOUS + RULE):
@@ -216,7 +222,7 @@ class ClusterMatching:
         self.run.write(LINEAGE, Result(facts, arrays))
 
     def _returned(self, lineage: Lineage, known: set[int], new: Sequence[int]) -> dict[int, Return]:
-        """Return by label which `new` clusters are ended clusters of earlier runs."""
+        """Return, by label, the `new` clusters that match an ended cluster of an earlier run."""
         found: dict[int, Return] = {}
         assert lineage.previous is not None
         for number, (store, _) in enumerate(earlier_runs(lineage.previous, self.config.memory)):
@@ -260,7 +266,10 @@ class ClusterMatching:
         return shared, by_members, scores
 
     def _within(self, of: str) -> np.ndarray:
-        """Return a mask (k_before, k): whether an earlier cluster's typical row is in a cluster."""
+        """Return a mask (k_before, k): whether an earlier cluster's typical row is near a cluster.
+
+        It is near if all its values are in the ranges of the cluster's rows.
+        """
         typical = Labeller.read(self.run, of).typical.values
         low = np.full((self.rule.n_clusters, typical.shape[1]), np.inf)
         high = -low
@@ -275,7 +284,7 @@ class ClusterMatching:
     def _prepared(self, of: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield keys of rows, and the rows prepared for this rule and for an earlier model's rule.
 
-        Rows that one of both rules can't take are left out.
+        Rows that either rule can't take are left out.
         """
         own, other = Preparation.read(self.run), Preparation.read(self.run, of + PREPARATION)
         places = Labeller.read(self.run, of).places(self.run.plan.table.columns)
@@ -288,7 +297,10 @@ class ClusterMatching:
 def _counts_of_pairs(
     before: np.ndarray, outlier: np.ndarray, now: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
-    """Return the numbers (2, *shape) of rows by both labels: all rows, and without outliers."""
+    """Return the numbers of rows (2, *shape) by labels `before` and `now`: all, and non-outliers.
+
+    `shape` has the numbers of clusters before and now.
+    """
     pairs = np.ravel_multi_index((before, now), shape)
     found = [np.bincount(some, minlength=shape[0] * shape[1]) for some in (pairs, pairs[~outlier])]
     return np.reshape(found, (2, *shape))

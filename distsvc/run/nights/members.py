@@ -1,4 +1,4 @@
-"""Members of the previous run's clusters: rows of this table whose ids had a label there."""
+"""Members of the previous run's clusters: this table's rows whose ids had a label in that run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,10 +29,10 @@ class Members:
     def published(
         self, keys: np.ndarray, labels: np.ndarray, outliers: np.ndarray, ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and outlier flags (n,) of rows: for members, the published ones.
+        """Return labels and outlier flags (n,) of rows, as published for rows that are members.
 
-        `labels` and `outliers` (n,) are the previous model's, for rows with different `keys` (n,).
-        Labels are positions in the clusters' `ids` (k,).
+        All other rows keep `labels` and `outliers` (n,), which the previous model assigned. The
+        rows' `keys` (n,) are unique. A label is a position in the clusters' `ids` (k,).
         """
         labels, outliers = labels.copy(), outliers.copy()
         _, here, own = np.intersect1d(keys, self.keys, assume_unique=True, return_indices=True)
@@ -45,7 +45,7 @@ class Members:
 
 
 def read_ids(run: RunDirectory, number: int) -> Result:
-    """Return the keys of a partition's rows up to the last key, and their hashed ids.
+    """Return keys and hashed ids of a partition's rows, up to the key that `members_of` stored.
 
     Rows without an id, and extreme rows, are left out.
     """
@@ -66,9 +66,10 @@ IDS = Phase("match-ids", read_ids)
 
 
 def members_of(steps: Steps, manifest: Manifest, store: Store, last_key: int) -> Members | None:
-    """Return the members among the rows up to a key, None if the runs' ids can't be compared.
+    """Return the members among the rows with keys up to `last_key`.
 
-    `manifest` and `store` are the previous run's. Ids that several rows share are left out.
+    Return None if the ids of both runs can't be compared. `manifest` and `store` are the previous
+    run's. Ids that several rows share are left out.
     """
     run, table = steps.run, steps.run.plan.table
     if table.id is None or not counts_ids(table.type_of(table.id)):

@@ -41,7 +41,7 @@ MIN_COUNT = 10
 """Minimum number of rows of a cluster, and of missing and present values, to describe them."""
 
 USUAL_SHARE = 0.98
-"""Minimum share of the rows with a level, if the level describes all these rows."""
+"""Minimum share of some rows, such as a cluster's, with the level that is usual for them."""
 
 
 def columns_part(
@@ -103,9 +103,9 @@ def share_at_limit(values: np.ndarray) -> str:
 
 
 def level_of_gaps(raw: np.ndarray, place: int, counted: Sequence[CountedLevels]) -> str:
-    """Return a clause on a level that decides which values of column `place` of `raw` are missing.
+    """Return a clause such as ``missing where state=sold``, if a level explains missing values.
 
-    It is empty if there is no such level. `raw` (m, d) are stored rows.
+    It is empty if no level does. The values are in column `place` of stored rows `raw` (m, d).
     """
     absent = np.isnan(raw[:, place])
     if not MIN_COUNT <= absent.sum() <= len(absent) - MIN_COUNT:
@@ -309,12 +309,11 @@ def separating_columns(
     preparation: Preparation,
     integers: Collection[str] = (),
 ) -> list[SeparatingColumn]:
-    """Return the columns that alone separate clusters of the pilot.
+    """Return each column that is the only one in which some clusters of the pilot differ.
 
-    Clusters may also differ in categories and one number, if the rows of a category are in another
-    unit. Such a number counts as alone if no other number separates the pairs, and the medians of
-    all pairs have a common ratio. `ids` (k,) are the clusters' ids. The columns `integers` may have
-    codes of categories.
+    If the rows of a category have another unit, their clusters differ in the category and in one
+    number. Such a number counts if the medians of all pairs of clusters have a common ratio. `ids`
+    (k,) are the clusters' ids. The columns `integers` may have codes of categories.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:
@@ -367,9 +366,9 @@ def separating_columns(
 
 
 def _common_factor(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return the common ratio of pairs of medians; None if another unit does not explain it.
+    """Return the common ratio of pairs of medians, if another unit may explain it; else None.
 
-    The ratio is at least `MIN_CLUSTER_FACTOR`, and for a single pair a power of ten.
+    The ratio is then at least `MIN_CLUSTER_FACTOR`, and for a single pair a power of ten.
     """
     low, high = np.sort(pairs, axis=1).T
     if low.min() <= 0.0:
@@ -397,7 +396,10 @@ def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndar
 def _apart(
     Z: np.ndarray, labels: np.ndarray, clusters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return squared distances (k, k, d) of means in variances, and the sums (k, k) by chance."""
+    """Return squared distances (k, k, d) of cluster means, relative to the variance in clusters.
+
+    Also return the sums over columns (k, k) that are expected by chance.
+    """
     members = [Z[labels == c].astype(np.float64) for c in clusters]
     means = np.array([X.mean(axis=0) for X in members])
     variances = np.array([X.var(axis=0) for X in members])

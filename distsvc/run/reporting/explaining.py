@@ -234,7 +234,10 @@ def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -
 
 
 def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Return coordinates x and y on the principal components of rows inside, and their shares."""
+    """Return coordinates of X (m, d) on the two leading principal components of rows `inside`.
+
+    Also return the components' shares of the variance.
+    """
     base = X[inside] if inside.sum() > 2 else X
     base = base if len(base) > 1 else np.repeat(base, 2, axis=0)
     with one_thread():  # threads wait for each other if processes share the cores

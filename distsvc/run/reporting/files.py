@@ -291,7 +291,10 @@ def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
 
 
 def _doubts_of_missing(parts: Parts, ids: np.ndarray) -> list[str]:
-    """Return clauses on clusters that mostly lack a column, unless a level explains the gaps."""
+    """Return clauses on clusters with few values in a column that most other rows have.
+
+    Columns whose missing values a category explains are left out.
+    """
     found = parts["columns"]
     sizes, doubts = np.array(found.size), []
     for column in found.columns:
@@ -334,7 +337,7 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
 
 
 def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
-    """Return the histogram of scores; empty if all are infinite, as in one cluster without end."""
+    """Return the histogram of scores; empty for one cluster without outliers (infinite scores)."""
     words = rule.words
     endless = not words.has_outliers and rule.n_clusters == 1
     return ScoreHistogram(

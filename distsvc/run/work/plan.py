@@ -72,7 +72,11 @@ class Plan:
     def of(
         cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
     ) -> Self:
-        """Plan a job's table: count its categories, unless a feature of `before` has them."""
+        """Return the plan of a job's table.
+
+        Categories are counted, except in columns with equal features in `before`, the previous
+        model's. The `meter` counts the partitions that are read for this.
+        """
         about = notes_on_columns(table) if job.input.columns is None else []
         counted = {feature.column for feature in table.features if isinstance(feature, Uncounted)}
         table, notes = with_categories(table, cut(job, table), before, meter)
@@ -165,8 +169,8 @@ def with_categories(
 ) -> tuple[Table, list[str]]:
     """Return a table whose categories are counted, and notes on them.
 
-    A category with the same encoding in the features `before` is kept, so that both models have
-    the same columns.
+    If `before`, the previous model's features, has the category with the same encoding, its levels
+    are kept, so that both models have the same columns.
     """
     uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
     if not uncounted:

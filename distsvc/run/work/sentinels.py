@@ -67,9 +67,9 @@ def sentinel_notes(
 
 
 def spike_notes(X: np.ndarray, features: Sequence[Feature]) -> list[str]:
-    """Return at most one note on numbers that many rows (m, d) have, though no limit explains it.
+    """Return at most one note on unusually frequent numbers in the columns of stored rows (m, d).
 
-    Sentinels are left out.
+    Zeros, limits of a column's range, and sentinels are left out.
     """
     named = []
     sentinels = {(k, one.value) for k, one in sentinels_of(X, features)}

@@ -18,7 +18,7 @@ class ClusterAddress:
 
 @dataclass(frozen=True)
 class Start:
-    """Permissions of a run to replace and to skip."""
+    """Options of a run: whether it may replace a result, start over, or skip."""
 
     overwrite: bool = False  # replace another result at the output
     fresh: bool = False  # start over instead of resuming an interrupted run
