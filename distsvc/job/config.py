@@ -235,9 +235,9 @@ class ModelConfig(_Section):
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
     """The seed of every random choice."""
     max_clusters: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
-    """The maximum number of clusters; the smallest are merged into their nearest."""
+    """The maximum number of clusters; the smallest are merged into the nearest clusters."""
     min_cluster_rows: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
-    """The approximate minimum rows of a cluster; smaller ones are merged into their nearest."""
+    """The approximate minimum rows of a cluster; smaller ones are merged into the nearest."""
 
     def parameters(self) -> Section:
         """Return the estimator's parameters in the job, and the seed if the estimator has one."""

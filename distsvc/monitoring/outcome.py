@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 Reason = Literal["late", "missing", "temporary", "failure"]
-"""Kinds of failures: the input is incomplete; the input is missing; the same command may succeed
-later; a person has to mend the cause."""
+"""Reason of a failure: an incomplete input ("late"), no input ("missing"), an error that may pass
+("temporary"), or an error that a person has to mend ("failure")."""
 
 
 @dataclass(frozen=True)

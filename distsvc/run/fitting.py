@@ -257,9 +257,9 @@ def make_scaling(
 
 
 def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
-    """Return scaling "unit" if its neighbour graph scores clearly higher, else `standard`; a note.
+    """Return scaling "unit" if its neighbour graph scores clearly higher, else `standard`.
 
-    `seed` is the seed of the neighbour search.
+    Also return a note on both scores. `seed` is the seed of the neighbour search.
     """
     # "unit" needs a clear advantage, or the scaling of a table would change from night to night.
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)

@@ -236,7 +236,7 @@ class Request:
         return False
 
     def _previous_was_replaced(self) -> bool:
-        """Return True if the published result continues a run that is not this request's.
+        """Return True if the published result continues another run than this request continues.
 
         Return False if the published result is the previous run itself.
         """

@@ -27,7 +27,7 @@ TRAINED = "train"
 """Name of the step in which the driver trains an algorithm on the sample, and of its result."""
 
 Columns = dict[str, Any]
-"""Published columns by name: arrays, or lists of other values."""
+"""Published columns by name, each an array or a list."""
 
 Parts = dict[str, Any]
 """Parts of the report, by the names of its fields."""
@@ -35,7 +35,7 @@ Parts = dict[str, Any]
 
 @dataclass(frozen=True)
 class PilotRows:
-    """Labelled pilot."""
+    """The pilot, rows that were drawn at random in the survey, with labels and scores."""
 
     numbers: np.ndarray  # (m,) int64: numbers of the rows in the table
     raw: np.ndarray  # (m, d) float64: stored rows
@@ -92,7 +92,7 @@ class AlgorithmJob(ABC):
         return Parts()
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the work, in any unit, of each phase that learns from `n_rows` rows."""
+        """Return a number for each phase that learns, in proportion to its time for `n_rows`."""
         return {TRAINED: float(sample_rows(self, n_rows))}
 
     def held(self, sizes: Sizes) -> Memory:

@@ -52,7 +52,7 @@ class Graph:
         engine.n_jobs = driver_threads()
 
     def fit(self, steps: Steps, survey: Survey) -> None:
-        """Compute coordinates, train the models, and choose a cut by their votes."""
+        """Compute coordinates, train the models, and choose clusters by their votes."""
         engine, run = self.engine, steps.run
         ranges = engine.key_ranges(survey.n_rows)
         placed = steps.work_out(COORDINATES, partial(self._place, run, ranges))
@@ -111,7 +111,7 @@ LEARN_GRAPH = (
     Phase("learn-graph", partial(learn_graph, part=0)),
     Phase("learn-graph-others", partial(learn_graph, part=1)),
 )
-"""Phases of the models of middle width, and of all others."""
+"""Phases that train the models of middle kernel width, and all other models."""
 
 
 class Automatic(AlgorithmJob):

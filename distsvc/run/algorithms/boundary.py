@@ -34,7 +34,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
 
 SYSTEM_ROWS = 20_000
-"""Approximate maximum number of rows for SVC and FSVC; their time grows with its square."""
+"""Approximate maximum number of rows for SVC and FSVC, whose time grows with its square."""
 
 MAX_CLIMB_ROWS = 1024
 """Maximum number of rows of a climbing task, so that a lost worker costs little work."""
@@ -182,7 +182,7 @@ def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
 def domain_part(
     run: RunDirectory, engine: SupportVectorEngine, sample: Sample
 ) -> DomainPart | None:
-    """Return the page's part on the domain of novelty, in raw units; None unless d = 2."""
+    """Return the page's part on the domain of novelty, in raw units; None if not of 2 columns."""
     if len(run.plan.table.columns) != 2:
         return None
     preparation = Preparation.read(run)

@@ -280,5 +280,5 @@ def _in_units(
 
 
 def _exact(value: float, digits: int = 5) -> str:
-    """Return a number with at most so many significant `digits`, and a minus sign as in texts."""
+    """Return a number as text with at most `digits` significant digits, and a typographic minus."""
     return f"{value:.{digits}g}".replace("-", "−")

@@ -207,7 +207,7 @@ def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result
 
 
 def trees_of(results: Iterable[Result]) -> list[Grown]:
-    """Return the untested trees of models, each with its test sums (4, b)."""
+    """Return the trees in results of `tree_result`, each with the sums (4, b) of its test."""
     sums = ((one, one.arrays.pop(SUMS)) for one in results)
     return [(LevelTree(gamma=one.facts["gamma"], **one.arrays), of_one) for one, of_one in sums]
 
@@ -215,9 +215,10 @@ def trees_of(results: Iterable[Result]) -> list[Grown]:
 def levels_part(
     found: LevelSets, numbers: np.ndarray | None = None, has_chance: bool = True
 ) -> LevelsPart:
-    """Return the page's part on a vote; `numbers` (k,) are the clusters' labels, -1 without rows.
+    """Return the page's part on the models' vote, and on the tree of level sets.
 
-    The part gives the chance that another sample has this answer, if `has_chance`.
+    `numbers` (k,) are the labels of the clusters, -1 for clusters without rows. If `has_chance`,
+    the part states the probability that another sample gives these clusters.
     """
     if numbers is None:
         numbers = np.arange(found.answer.n_clusters)
@@ -254,7 +255,10 @@ def levels_part(
 
 
 def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
-    """Return the branches, the root first: all kept branches, and the most significant others."""
+    """Return the page's part on the tree: all selected branches, and the most significant others.
+
+    The root comes first.
+    """
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
     listed = order[: max(PAGE_LIMITS.branches, int(kept.sum()))]

@@ -130,7 +130,7 @@ class Sampled(AlgorithmJob):
 
 
 class MixtureJob(AlgorithmJob):
-    """A mixture of normals and categories as a job."""
+    """A mixture of normal distributions and categories as a job."""
 
     rules = (ComponentRule,)
     engine: MixtureEngine

@@ -72,7 +72,7 @@ class MissingValues(OptionalColumns):
 
 
 class Shares(OptionalColumns):
-    """Memberships of each row: its share of its own cluster, and of the next clusters."""
+    """Degrees (0 to 1) to which each row belongs to its cluster, and to the next clusters."""
 
     keys = ("membership", "top")
     sums = ("shares",)

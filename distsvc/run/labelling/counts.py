@@ -156,7 +156,7 @@ class CountedLevels:
     places: slice  # its columns of X (n, d): several if it is one-hot
 
     def levels_of(self, X: np.ndarray) -> np.ndarray:
-        """Return the indices (n,) int64 of the levels of rows X (n, d); L for other values."""
+        """Return the indices (n,) int64 of the levels of rows X (n, d); for other values, L."""
         own = X[:, self.places]
         if own.shape[1] > 1:
             return np.where(np.isnan(own[:, 0]), len(self.codes), own.argmax(axis=1))
@@ -235,7 +235,7 @@ def shares_in(rows: np.ndarray, cluster: int) -> np.ndarray:
 
 
 def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
-    """Return the levels of nominal and one-hot features, in order."""
+    """Return the levels of nominal and one-hot features, which have the codes 0, 1, 2 and so on."""
     found = []
     for feature, places in placed(features):
         names = feature.levels

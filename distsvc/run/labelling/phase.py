@@ -41,7 +41,7 @@ FILL, FILLED = "fill", "filled"
 """Name of the step that converts the parts to another format, and folder of its files."""
 
 LABEL_FILES = "files"
-"""Fact with the entry of each file of labels, by name."""
+"""Name of the fact with an `Entry` for each file of labels."""
 
 
 class PilotIds(Tally):

@@ -32,7 +32,7 @@ PREPARATION_FIELDS: dict[str, Field] = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """A scaling or a model of the columns, and an origin.
+    """Prepares rows: scales or models their columns, and subtracts an origin.
 
     A column model makes several prepared columns of a stored column.
     """

@@ -200,7 +200,10 @@ class ModelFile(Form):
         return restore(self.features)
 
     def ignored(self, table: Table) -> list[str]:
-        """Return a table's further numbers; empty if the model's job chose its columns."""
+        """Return the numeric columns of a table that the model does not use.
+
+        The list is empty if the model's job named the columns to use.
+        """
         apart = {self.input.label, *where_columns(self.input.where)}
         further = [n for n, why in table.left_out.items() if why == NOT_CHOSEN and n not in apart]
         return [] if self.chosen_columns else [n for n in further if not is_named_like_code(n)]

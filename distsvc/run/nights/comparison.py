@@ -397,7 +397,7 @@ def _changes(
 MOVES_FILE = "moves.parquet"
 
 BEFORE, NOW = "cluster_before", "cluster_now"
-"""Names of the columns with the cluster of an id in each run; null if a run lacks the id."""
+"""Names of the columns with an id's cluster in the previous and this run; null without the id."""
 
 BUCKET_ROWS = 2**21
 """Mean number of rows of both runs whose ids are compared at a time, as one bucket of hashes."""

@@ -141,7 +141,7 @@ def _spread(found: np.ndarray) -> Spread:
 
 
 def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
-    """Return the labelled pilot with its picture."""
+    """Return the pilot with labels and scores, and with the points that the page draws."""
     preparation = Preparation.read(run)
     X, numbers = preparation(pilot.X), numbers_of(run, pilot.keys)
     labelled = rule.label(X)
