@@ -61,18 +61,20 @@ SHORT_OPTIONS: dict[str, tuple[str, Callable[..., Any] | click.ParamType, str, s
     ),
     "max_clusters": (
         "model.max_clusters", WholeNumber(1), "K",
-        "The maximum number of clusters; the smallest are merged into their nearest.",
+        "The maximum number of clusters; the smallest are merged into the nearest clusters.",
     ),
     "min_cluster_rows": (
         "model.min_cluster_rows", WholeNumber(1), "N",
-        "The minimum rows of a cluster; smaller ones are merged into their nearest.",
+        "The minimum rows of a cluster; smaller ones are merged into the nearest.",
     ),
     "classes": (
         "input.classes", str, "NAME", "The column of known classes; it only scores the result."
     ),
     "id": ("input.id", str, "NAME", "The column of ids, copied to the labels."),
     "out": ("output.path", PATH, "OUT", "The output path; out/NAME by default."),
-    "columns": ("input.columns", names, "A,B,C", "The columns used; all by default."),
+    "columns": (
+        "input.columns", names, "A,B,C", "The columns used; by default all that can be features.",
+    ),
     "exclude": ("input.exclude", names, "A,B", "Columns that are not used; none by default."),
     "where": ("input.where", str, "FILTER", "The rows used, e.g. 'amount > 0'."),
     "scale": (

@@ -303,7 +303,7 @@ def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Tab
         inside += [] if far.row in outliers else [name]
     n = len(rows) - len(inside)
     end = f"; {n} of {len(rows)} {'is an outlier' if n == 1 else 'are outliers'}"
-    end += f", not {truncated(inside, MAX_NAMED)}" if n else ""
+    end += f" (not {truncated(inside, MAX_NAMED)})" if n else ""
     return [
         f"extreme rows: {truncated(named, MAX_NAMED)}; ignored while learning, and labelled like "
         f"any other{end if words.has_outliers and inside else ''}"
@@ -357,6 +357,6 @@ def dominant_column_notes(
         return []
     return [
         f"preprocess.scale = 'unit' divides rows by their lengths, and {names[k]!r} makes up "
-        f"{share[k]:.0%} of the squared lengths: the other columns hardly count; leave it out of "
-        "input.columns, or give another scale"
+        f"{share[k]:.0%} of the squared lengths, so the other columns hardly count: exclude "
+        f"{names[k]!r}, or give another preprocess.scale"
     ]

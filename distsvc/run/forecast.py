@@ -208,7 +208,7 @@ SHARE_OF_LIMIT = 0.95
 
 LESS_MEMORY = (
     "to use less memory, lower cluster.partition_rows, cluster.block_rows, cluster.workers or, for "
-    "a sample, model.memory_rows"
+    "a linear algorithm, model.memory_rows"
 )
 
 
@@ -234,7 +234,7 @@ def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memor
     if table.compared:
         rows = min(sizes.block_rows, sizes.partition_rows)
         compared = 40.0 * len(table.compared) * rows  # as read, and as numbers
-        tasks[-1]["columns by which clusters are compared"] = compared
+        tasks[-1]["columns that are not features"] = compared
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
         {"the pilot": 2.0 * pilot} | held.driver,
@@ -327,10 +327,10 @@ def _checked(memory: Memory, workers: Workers) -> Memory:
     if _sum(memory.driver) + here * _sum(memory.worker) <= machine_bytes():
         return memory
     which = "the worker" if here == 1 else f"each of the {here} workers"
-    beside = f" and {which} beside it {terms_text(memory.worker)}" if here else ""
+    beside = f", and {which} on this machine {terms_text(memory.worker)}" if here else ""
     raise JobFileError(
-        f"the driver needs {terms_text(memory.driver)}{beside}, "
-        f"more than this machine's {_shown(machine_bytes())}; {LESS_MEMORY}"
+        f"the driver needs {terms_text(memory.driver)}{beside}; "
+        f"this machine has only {_shown(machine_bytes())}; {LESS_MEMORY}"
     )
 
 

@@ -148,8 +148,8 @@ def _notes_on_later(
             )
         if later := _dates(later_runs(output.store.address, published), repeated_until):
             notes.append(
-                f"this run {replaces}, which later runs continued: {later}; to let them continue "
-                "this run, run them again with --overwrite"
+                f"this run {replaces}, which these later nights continued: {later}; to let them "
+                "continue this run, run them again with --overwrite"
             )
     if lineage is None or date is None or job.model.mode == "assign":
         return notes

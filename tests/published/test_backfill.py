@@ -90,7 +90,7 @@ def test_a_changed_job_repeats_nights_only_with_completed(job_file):
     found = nights(job_file, last=DAYS[1], reprocess="completed", settings=other)
     found += nights(job_file, DAYS[2], reprocess="completed", settings=other)
     assert [night.state for night in found] == ["published"] * 3
-    later = [re.findall("later runs continued: (.*) [(]", str(one.warnings)) for one in found]
+    later = [re.findall("later nights continued: (.*) [(]", str(one.warnings)) for one in found]
     assert later == [[DAYS[2]]] * 2 + [[]], "nights that the same backfill repeats are left out"
     after = [manifest(job_file, day) for day in DAYS[:3]]
     assert not {one.run_id for one in after} & set(runs)

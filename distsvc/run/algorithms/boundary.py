@@ -182,7 +182,7 @@ def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
 def domain_part(
     run: RunDirectory, engine: SupportVectorEngine, sample: Sample
 ) -> DomainPart | None:
-    """Return the page's part on the domain of novelty, in raw units; None if not of 2 columns."""
+    """Return the page's part on the domain of novelty of two columns, in raw units; else None."""
     if len(run.plan.table.columns) != 2:
         return None
     preparation = Preparation.read(run)

@@ -103,7 +103,7 @@ def draft(
 
 def _columns(profile: "TableProfile", is_dated: bool) -> list[str]:
     table = profile.table
-    lines = _comment("These columns are the features, unless some are named:")
+    lines = _comment("The features, unless you name them by this key:")
     names = [_value(name).replace(" ", _UNBROKEN) for name in table.stored[:MAX_WRITTEN_NAMES]]
     columns = _comment(f"columns = [{', '.join(names)}]")
     lines += [line.replace(_UNBROKEN, " ") for line in columns]
@@ -136,7 +136,7 @@ def _preprocess(profile: "TableProfile") -> list[str]:
         lines.append(_hint("scale", "auto", remark))
     if profile.incomplete:
         lines += _comment(
-            f"Values are missing in {truncated(profile.incomplete)}; they stay missing, unless:"
+            f"Values are missing in {truncated(profile.incomplete)}. By default they stay missing:"
         )
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
@@ -157,7 +157,7 @@ def _preprocess(profile: "TableProfile") -> list[str]:
 def _kinds(profile: "TableProfile") -> list[str]:
     lines = ["[columns]"]
     lines += _comment(
-        "What each feature is, by these rows. To decide it, write a line such as: "
+        "The kind of each feature, judged by these rows. To set a kind, write a line such as: "
         "visits = 'count'. Kinds are continuous, rounded, count, share, zero-inflated, ordinal, "
         "binary, category, ignore."
     )

@@ -346,8 +346,8 @@ class IdReport:
         notes = []
         if self.shared:
             notes.append(
-                f"{self.shared:,} rows share their id with another row{self.of_part}: {column!r} "
-                f"is {shown(self.example)} in several, for example"
+                f"{self.shared:,} rows share their id with another row{self.of_part}, such as "
+                f"{column!r} = {shown(self.example)}"
             )
         if self.missing:
             have = "row has" if self.missing == 1 else "rows have"

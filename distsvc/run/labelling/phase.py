@@ -211,11 +211,13 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
     for part in counts.parts.values():
         name, found = part["stored"], there.get(part["stored"])
         if found is None:
-            raise TemporaryError(f"{name} is missing from {run.stored.address}; run again")
+            raise TemporaryError(
+                f"{name} is missing from {run.stored.address}; run the same command again"
+            )
         if found != part["bytes"]:
             raise TemporaryError(
                 f"{name} changed during the run: expected {part['bytes']} bytes, found {found}; "
-                "run again"
+                "run the same command again"
             )
     return counts.parts
 

@@ -112,10 +112,9 @@ def compare_and_check(
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
     if previous is not None and _has_equal_values(run, labelled):
-        because = "its ids may belong to other rows" if ids_moved else "was it sent again?"
+        because = "ids may belong to other rows" if ids_moved else "was the same table sent again?"
         notes.append(
-            f"the table has the same values in each column as that of the previous run, at "
-            f"{previous.path}: {because}"
+            f"each column has the same values as in the previous run, at {previous.path}: {because}"
         )
     if labelled.ids is not None:
         notes += labelled.ids.notes(str(run.plan.table.id))
@@ -321,8 +320,8 @@ def keep_reference(
     common = [k for k, name in enumerate(labeller.columns) if name in columns]
     if not common:
         raise DataError(
-            f"continuity.reference: expected a run with columns of this table, found none of "
-            f"{truncated([repr(name) for name in labeller.columns])} at {path}"
+            f"continuity.reference: the run at {path} has no column of this table; its columns are "
+            f"{truncated([repr(name) for name in labeller.columns])}"
         )
     facts = {"path": path, "run_id": manifest.run_id, "run_date": manifest.run_date}
     counts = {name: arrays[name][common] for name in ("column_edges", "column_counts")}
@@ -436,8 +435,8 @@ def write_moves(
             if is_text(kind) != is_text(kind_before):
                 notes.append(
                     f"ids in {name!r} are {'' if is_text(kind) else 'not '}text, unlike those in "
-                    f"{previous.path}: an id that is written otherwise counts as another one; give "
-                    "the column the type it had"
+                    f"{previous.path}: an id that is written differently counts as another id; "
+                    "give the column its previous type"
                 )
             sides = [
                 _split(tables, kind, n_buckets, folder / side)
@@ -472,7 +471,7 @@ def write_moves(
     if not n_both and moves["gone"] and had_common:
         notes.append(
             f"no id in {name!r} is in the previous run, at {previous.path}, which shares ids with "
-            "the run before it: are they written otherwise?"
+            "the run before it: are ids written differently now?"
         )
     return (moves["moved"] / n_both if n_both else None), notes
 

@@ -135,8 +135,8 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
         one = len(missing) == 1
         raise DataError(
             f"continuity.previous: the model of {previous.path} needs the column"
-            f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, expected among the "
-            f"{len(table.columns)} clustered columns"
+            f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, which {table.shown} lacks "
+            f"among its {len(table.columns)} features"
         )
     now = {one.column: one.meaning for one in table.features}
     for before in previous.features:

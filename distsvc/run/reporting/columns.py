@@ -295,7 +295,8 @@ class SeparatingColumn:
             return f"{note}. To ignore it: {shlex.join(['--exclude', self.column])}"
         if self.factor is not None:
             times = times_in_words(self.factor)
-            return f"{note}: values are {times} the other's. Have some rows another unit?"
+            which = f"one cluster's values are {times} the other's"
+            return f"{note}: {which}. Do some rows have another unit?"
         if self.may_be_code:
             kind = shlex.join(["--set", f"columns.{self.column}=category"])
             return f"{note}. If its values are codes without an order: {kind}"

@@ -263,8 +263,8 @@ def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
     for number, name in names.items():
         if name in made:
             yield (
-                f"names: {name!r}, of the id {number}, is also the name of cluster {made[name]} by "
-                "its columns; give one of them another name"
+                f"names: cluster {number} is named {name!r}, and by its columns, so is cluster "
+                f"{made[name]}; give one of them another name"
             )
         if int(number) >= max(next_id, n_later):
             yield (
@@ -278,7 +278,7 @@ def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
             )
         same = [one for one, other in names.items() if other == name]
         if same[0] == number and len(same) > 1:
-            yield f"names: the ids {', '.join(same)} have one name, {name!r}"
+            yield f"names: the ids {', '.join(same)} share the name {name!r}"
 
 
 def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:

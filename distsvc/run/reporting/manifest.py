@@ -62,8 +62,8 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
     page = f"{shown.rstrip('/')}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}"
     error = CheckFailedError(
         f"run {run.attempt} is held back: {failed}. {goes_on}{stays} See {page}. If "
-        "the input is wrong, mend it and run the night again; to publish it all the same: distsvc "
-        f"publish {shown} --held {run.attempt}{back and f'; {back}'}"
+        "the input is wrong, mend it and run the night again; to publish this result all the same: "
+        f"distsvc publish {shown} --held {run.attempt}{back and f'; {back}'}"
     )
     error.report, error.page = report, page
     raise error

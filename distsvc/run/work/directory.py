@@ -212,8 +212,8 @@ class RunDirectory:
             if file.startswith("results/"):
                 self.remove(of or file.removeprefix("results/").removesuffix(".npz"))
             reason_text = str(error).removeprefix(f"{path} can't be read: ")
-            what = "is not there" if missing else f"is damaged: {reason_text}"
-            again = "the same command makes it again and goes on"
+            what = "is missing" if missing else f"is damaged: {reason_text}"
+            again = "run the same command again, which repeats this step only"
             raise LostWorkError(f"{where} {what}; {again}") from error
 
     def _staged(self) -> dict[str, int]:

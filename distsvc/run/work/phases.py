@@ -130,7 +130,10 @@ class Steps:
         missing = self._missing(phase, list(self._numbers(phase, n)))
         if missing:
             named, where = truncated(list(map(str, missing)), 10), self.run.address
-            raise TemporaryError(f"{phase.name}: {where} has lost results {named}; run again")
+            raise TemporaryError(
+                f"{phase.name}: results {named} are missing from {where}; run the same command "
+                "again"
+            )
 
     def work_out(self, name: str, function: Callable[[], Result]) -> Result:
         """Run a step of the driver, unless its result is stored; return the stored result."""

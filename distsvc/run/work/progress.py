@@ -378,10 +378,11 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "ignored columns": "Columns not used, since {because}: {names}.",
     "goes on from": "Cluster ids continue those of run {published} in {path}.",
     "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",
-    "another output": "{taken} has the result of other options: this one goes to {path}.",
-    "moves": "Of the ids, {moved:,} changed their cluster since the run before, {new:,} are new "
-    "and {gone:,} gone.",
-    "new names": "Clusters with a new name, since the earlier one is no longer true: {clusters}.",
+    "another output": "{taken} has the result of a run with other options. This result goes to "
+    "{path}.",
+    "moves": "{moved:,} ids are in another cluster than in the run before, {new:,} ids are new, "
+    "{gone:,} are gone.",
+    "new names": "Clusters with a new name, since the earlier name is no longer true: {clusters}.",
     "learns a new model": "A new model is learned: {because}.",
     "resumed": _resumed,
     "starts over": "The run starts over: {because}.",
@@ -392,7 +393,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "progress": _progress,
     "phase finished": _finished,
     "compiling": "Compiling code for this machine; later runs that need it start sooner.",
-    "compiled code is not kept": "Compiled code is not kept, so every run compiles anew: "
+    "compiled code is not kept": "Compiled code can't be stored, so every run compiles again: "
     "{because}.",
     "worker": "Worker {address} is {status}.",
     "worker silent": "Worker {address} has not answered for {seconds:.0f} s. Its work moves to "
@@ -401,8 +402,8 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "other workers.",
     "task failed": "{phase}: partition {partition} failed on {worker}: {error}.",
     "task repeated": "{phase}: partition {partition} succeeded at the second attempt.",
-    "credentials are those of the environment": "{url}: credentials of the environment are used: "
-    "{because}.",
+    "credentials are those of the environment": "{url}: credentials are taken from the "
+    "environment: {because}.",
     "scheduler without TLS": "Warning: {about}.",
     "other processor": "Warning: {who} has the vector instructions {theirs}, this process has "
     "{ours}. Where NumPy or BLAS compute, the last digits may differ.",

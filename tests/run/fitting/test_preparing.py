@@ -31,14 +31,14 @@ def test_a_dominant_column_is_named():
     price[7] = np.nan
     (note,) = told(np.column_stack([V, price]), features)
     assert note.startswith("preprocess.scale = 'unit' divides rows by their lengths, and 'price' ")
-    assert "leave it out of input.columns" in note
+    assert "exclude 'price', or give another" in note
     assert told(np.column_stack([V, price]), features, "standard") == []
     assert told(np.column_stack([V, price / 100.0]), features) == []
     assert told(V, features[:1]) == []
 
 
 @pytest.mark.parametrize(("has_outliers", "outliers", "end"), [
-    (True, [1, 1], ""), (True, [0, 1], "; 1 of 2 is an outlier, not key a"), (False, [0, 0], ""),
+    (True, [1, 1], ""), (True, [0, 1], "; 1 of 2 is an outlier (not key a)"), (False, [0, 0], ""),
     (True, [0, 0], "; 0 of 2 are outliers"),
 ])  # fmt: skip
 def test_extreme_rows_inside_a_cluster_are_counted(has_outliers, outliers, end):

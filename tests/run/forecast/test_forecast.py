@@ -146,7 +146,7 @@ def test_a_run_that_does_not_fit_ends_before_it_reads(table, tmp_path, monkeypat
         found = CliRunner().invoke(main, [command, str(path)])
         assert found.exit_code == 78
         assert "error: the driver needs" in found.stderr
-        assert "more than this machine's 100 MB" in found.stderr
+        assert "; this machine has only 100 MB" in found.stderr
         assert "survey" not in found.stderr
 
 

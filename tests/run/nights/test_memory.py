@@ -51,12 +51,14 @@ def test_a_repeated_night_names_the_later_ones_to_repeat(shop):
     for date in FIRST, SECOND, THIRD:
         night(shop, date, TWO)
     _, report = night(shop, FIRST, TWO, overwrite=True, model={"n_clusters": 2, "seed": 9})
-    [text] = [text for text in report.warnings if "later runs continued" in text]
+    [text] = [text for text in report.warnings if "later nights continued" in text]
     assert f"continued: {SECOND} ({shop.out(SECOND)}), {THIRD} ({shop.out(THIRD)}); to" in text
     assert "--overwrite" in text
     for date, n_stale in (SECOND, 1), (THIRD, 0), (SECOND, 1):
         _, report = night(shop, date, TWO, overwrite=True, model={"n_clusters": 2, "seed": n_stale})
-        assert len([text for text in report.warnings if "later runs continued" in text]) == n_stale
+        assert (
+            len([text for text in report.warnings if "later nights continued" in text]) == n_stale
+        )
 
 
 def test_a_late_night_names_later_ones_unless_it_has_no_model_of_its_own(shop):

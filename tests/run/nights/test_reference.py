@@ -47,7 +47,7 @@ def test_a_reference_must_be_published_and_share_columns(shop, tmp_path):
     path = shop.folder / "in" / f"{SECOND}.parquet"
     pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), path)
     off = {"previous": str(tmp_path / "none"), "reference": str(shop.out(FIRST))}
-    with pytest.raises(DataError, match="found none of 'x0', 'x1'"):
+    with pytest.raises(DataError, match="its columns are 'x0', 'x1'"):
         shop.run(SECOND, continuity=off)
 
 

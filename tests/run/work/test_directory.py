@@ -57,7 +57,7 @@ def test_a_failed_write_leaves_no_result(run):
     with pytest.raises(ValueError, match="Object arrays"):
         run.write("fit", Result({"n": 1}, large=large))
     assert not run.has("fit")
-    with pytest.raises(LostWorkError, match=r"fit\.npz is not there"):
+    with pytest.raises(LostWorkError, match=r"fit\.npz is missing"):
         run.load("fit")
     run.write("fit", Result({"n": 2}, large={"rows": np.ones(4)}))
     assert run.map_large("fit", "rows").all()
@@ -85,7 +85,7 @@ def test_a_result_is_read_once_in_a_process(run):
     for again in (run.read("fit"), RunDirectory(run.address).read("fit")):
         assert again.facts == first.facts
         assert again.arrays["x"].tolist() == first.arrays["x"].tolist()
-    with pytest.raises(LostWorkError, match="is not there"):
+    with pytest.raises(LostWorkError, match="is missing"):
         run.load("fit")
 
 
@@ -107,7 +107,7 @@ def test_the_plan_is_read_once_in_a_process(tmp_path):
     (Path(run.address) / "plan.json").unlink()
     assert run.plan.table.n_rows == 100
     forget()
-    with pytest.raises(LostWorkError, match=r"plan\.json is not there"):
+    with pytest.raises(LostWorkError, match=r"plan\.json is missing"):
         _ = run.plan
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_large_array_is_removed(run, spoil):
     run.write("fit", Result(large=large))
     spoil(Path(run.address) / "results/fit.rows.npy")
     assert run.map_large("fit", "keys").shape == (2,)
-    with pytest.raises(LostWorkError, match=r"fit\.rows\.npy is damaged: .*; the same command"):
+    with pytest.raises(LostWorkError, match=r"fit\.rows\.npy is damaged: .*; run the same command"):
         run.map_large("fit", "rows")
     assert not run.has("fit")
     forget()
@@ -157,7 +157,7 @@ def placed_before_the_file(path):
 def test_a_damaged_result_is_removed(run, spoil):
     run.write("fit", result(1))
     spoil(Path(run.address) / "results/fit.npz")
-    with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: .*; the same command makes it"):
+    with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: .*; run the same command again"):
         run.load("fit")
     assert not run.has("fit")
 

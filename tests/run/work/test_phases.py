@@ -143,10 +143,10 @@ def test_results_that_the_store_lost_are_named(steps, monkeypatch, n, named):
     for number in range(n):
         (folder / f"{number:05d}.npz").unlink()
     monkeypatch.setattr(RunDirectory, "write", lambda self, name, result: None)
-    message = f"^square: {folder.parents[1]} has lost results {named}; run again$"
+    message = f"^square: results {named} are missing from {folder.parents[1]}; run the same"
     with pytest.raises(TemporaryError, match=message):
         steps.do(SQUARE, 20)
-    with pytest.raises(LostWorkError, match=f"^{folder}/00000.npz is not there"):
+    with pytest.raises(LostWorkError, match=f"^{folder}/00000.npz is missing"):
         next(steps.map(SQUARE, 20))
 
 

@@ -349,7 +349,7 @@ def test_every_phase_has_a_title():
         (
             "moves",
             {"moved": 1306, "new": 20, "gone": 0},
-            "Of the ids, 1,306 changed their cluster since the run before, 20 are new and 0 gone.",
+            "1,306 ids are in another cluster than in the run before, 20 ids are new, 0 are gone.",
         ),
         (
             "waiting",

@@ -427,7 +427,7 @@ def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) 
         if own != other:
             raise JobFileError(
                 f"worker {worker} has {name} {other}, this process has {own};"
-                " driver and workers need the same"
+                " driver and workers need equal versions"
             )
 
 
