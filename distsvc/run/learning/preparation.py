@@ -149,5 +149,6 @@ def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) 
         raise DataError(
             f"{shown}: column {columns[column]!r}, row {block.rows[row]}: "
             f"{block.X[row, column]:g} is too large for this scaling: a scaled row may have a "
-            f"length of at most {2.0 * MAX_ROW_LENGTH:g}"
+            f"length of at most {2.0 * MAX_ROW_LENGTH:g}; mend the value, or learn with another "
+            "preprocess.scale"
         ) from None
