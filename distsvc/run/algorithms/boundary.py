@@ -27,7 +27,7 @@ from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob, Learned, Parts, PilotRows
-from distsvc.run.learning.preparation import Preparation, prepared
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.stream import Memory, Sizes, held_rows, held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey, learned_blocks
 from distsvc.run.work.directory import Result, RunDirectory
@@ -126,10 +126,10 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
     """Return a partition's rows in the extended boundary, where |f| is at most epsilon."""
     f, trained = _decision(run)
     epsilon, limit = trained.facts["epsilon"], trained.facts["boundary_size"]
-    boundary, n_rows = Boundary.empty(f), 0
+    boundary, preparation, n_rows = Boundary.empty(f), Preparation.read(run), 0
     for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
-        found = Boundary.collect(f, prepared(run, block.X), keys, epsilon, limit)
+        found = Boundary.collect(f, preparation(block.X), keys, epsilon, limit)
         boundary = boundary.merge(found, limit)
     return Result(arrays=vars(boundary), rows=n_rows)
 

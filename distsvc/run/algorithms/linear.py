@@ -30,7 +30,7 @@ from distsvc.models.linear.working_set import (
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
-from distsvc.run.learning.preparation import Preparation, prepared
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.stream import Memory, Sizes, held_rows, held_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
@@ -79,10 +79,11 @@ class Linear(AlgorithmJob):
                 "training ended before its tolerance, with a violation of "
                 f"{engine.solution.violation:.2g}; raise max_iter or tol"
             )
-        if Preparation.read(run).scaling.is_linear:
-            mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
+        preparation = Preparation.read(run)
+        if preparation.scaling.is_linear:
+            mean = preparation(survey.sums.mean_and_variance()[0][None, :])[0]
         else:
-            mean = prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
+            mean = preparation(survey.pilot).mean(axis=0, dtype=np.float64)
         return engine.rule(mean)
 
     def _train(self, run: RunDirectory) -> Result:
@@ -239,9 +240,10 @@ def _gradients(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield row numbers (n,), prepared rows (n, d) and gradients (n,) of a partition's blocks."""
     scale, ball = descent.facts["scale"], descent.facts["ball"]
+    preparation = Preparation.read(run)
     for block in run.plan.blocks(partition):
         if len(block.rows):
-            Z = prepared(run, block.X)
+            Z = preparation(block.X)
             yield block.rows, Z, gradients(Z, descent.arrays["u"], scale, ball)
 
 

@@ -109,11 +109,6 @@ class Preparation:
         return cls.restored(run.read(name))
 
 
-def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
-    """Return raw rows X (n, d) float64, prepared for the rule."""
-    return Preparation.read(run)(X)
-
-
 def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return raw rows X (n, d) with keys (n,) uint64, prepared for learners."""
     return Preparation.read(run).learned(X, sampling.rows_of(run.plan.seed, keys))

@@ -11,7 +11,7 @@ from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
 from distsvc.run.algorithms import linear
 from distsvc.run.fitting import prepare
-from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import survey_table
 from distsvc.run.work.phases import Steps
 from tests.small_runs import begin, digests, forget, small_job, write_table
@@ -80,7 +80,7 @@ def test_the_answer_is_that_of_all_rows_in_memory(table, ends, tmp_path, name):
     peer = make(nu=NU, tol=1e-8).fit(table[1])
     facts = run.algorithm.engine.fitted_facts()
     assert facts["objective"] == pytest.approx(peer.objective_, rel=1e-8)
-    scores = rule.unrounded_scores(prepared(run.run, table[1]))
+    scores = rule.unrounded_scores(Preparation.read(run.run)(table[1]))
     np.testing.assert_allclose(scores, peer.decision_function(table[1]), rtol=1e-4, atol=1e-4)
     n_passes = len(passes(run.run, "begin")), len(passes(run.run, "pass"))
     assert facts["n_passes"] == sum(n_passes)
@@ -96,7 +96,7 @@ def test_alpha_on_disk_is_the_drivers(table, ends, tmp_path, name):
     assert ((alpha >= 0.0) & (alpha <= 1.0)).all()
     assert set(alpha[np.setdiff1d(np.arange(N), outer.rows)]) <= {0.0, 1.0}
     assert alpha.sum() == pytest.approx(outer.total, rel=1e-12)
-    Z = prepared(run, table[1])
+    Z = Preparation.read(run)(table[1])
     np.testing.assert_allclose(Z.T @ alpha, outer.u, rtol=1e-9, atol=1e-9)
 
 
@@ -104,7 +104,7 @@ def test_alpha_on_disk_is_the_drivers(table, ends, tmp_path, name):
 def test_every_pass_has_the_alpha_of_its_descent(table, ends, tmp_path, name):
     """A descent's vector u is the sum of alpha x, with the alpha of the following pass."""
     run = fitted(table, MODELS[name], tmp_path / "run")[0].run
-    Z = prepared(run, table[1])
+    Z = Preparation.read(run)(table[1])
     for step in passes(run, "pass"):
         u = run.read(f"descent-{step:02d}").arrays["u"]
         np.testing.assert_allclose(Z.T @ alpha_of(run, step), u, rtol=1e-9, atol=1e-9)
@@ -178,7 +178,9 @@ def test_a_bad_threshold_takes_several_passes_to_begin(
     assert found["n_passes"] > expected["n_passes"]
     assert found["objective"] == pytest.approx(expected["objective"], rel=1e-7)
     alpha = alpha_of(run, passes(run, "pass")[-1])
-    np.testing.assert_allclose(prepared(run, table[1]).T @ alpha, ends[1].u, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        Preparation.read(run)(table[1]).T @ alpha, ends[1].u, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_passes_end_at_their_maximum_number(table, ends, tmp_path, monkeypatch):

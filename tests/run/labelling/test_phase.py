@@ -19,7 +19,7 @@ from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, Labeller, score_edges
 from distsvc.run.labelling.phase import label_partition
-from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.preparation import Preparation
 from distsvc.storage.publishing.formats import part_file
 from distsvc.storage.rows.blocks import Block
 from tests.small_runs import FORMS, digests, fit, small_job, three_clusters, write_table
@@ -116,7 +116,7 @@ def test_labels_of_a_partition_are_those_of_the_rule(form, table, tmp_path):
     assert first.rows == part["rows"] == 300
     start, stop = run.plan.partitions[1]
     found = pq.read_table(Path(run.place("labels").address) / part_file(1))
-    expected = Labeller.read(run).rule.label(prepared(run, X[start:stop]))
+    expected = Labeller.read(run).rule.label(Preparation.read(run)(X[start:stop]))
     assert found.column_names == ["event", *expected]
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name].to_numpy(), values)

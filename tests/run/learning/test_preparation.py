@@ -10,7 +10,7 @@ from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import Scaling
 from distsvc.run.fitting import make_scaling, prepare
-from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import survey_table
 from distsvc.run.work.directory import Result
 from tests.small_runs import begin, small_job, surveyed, three_clusters, write_table
@@ -104,5 +104,5 @@ def test_the_pilot_decides_the_origin_of_all_rows(tmp_path, float64):
     ]
     assert steps.run.has(PREPARATION)
     assert pilot.dtype == (np.float64 if float64 else np.float32)
-    assert prepared(steps.run, survey.pilot).tobytes() == pilot.tobytes()
+    assert Preparation.read(steps.run)(survey.pilot).tobytes() == pilot.tobytes()
     np.testing.assert_allclose(pilot.mean(axis=0), 0.0, atol=1e-6)
