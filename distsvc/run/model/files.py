@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
@@ -142,15 +142,6 @@ LABELLER_FIELDS = DRIFT_FIELDS | {
 """Required fields of a model without its rule and preparation; ``k`` is the number of clusters."""
 
 
-def _one_of(names: list[str]) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in names:
-            raise ValueError(f"expected {' or '.join(map(repr, names))}, found {shown(name)}")
-        return name
-
-    return AfterValidator(check)
-
-
 def _named_once(features: list[Any]) -> list[Any]:
     each = restore(features)
     columns, names = [feature.column for feature in each], names_of(each)
@@ -173,8 +164,8 @@ class ModelFile(Form):
     """The content of ``model.json``; `restored` checks its facts with the arrays."""
 
     format: int
-    algorithm: Annotated[str, _one_of(list(PARAMETERS))]
-    form: Annotated[str, _one_of(list(RULE_FORMS))]
+    algorithm: Literal[tuple(PARAMETERS)]  # type: ignore[valid-type]
+    form: Literal[tuple(RULE_FORMS)]  # type: ignore[valid-type]
     parameters: dict[str, JsonValue]
     features: Annotated[list[Description], Field(min_length=1), AfterValidator(_named_once)]
     chosen_columns: bool
