@@ -228,8 +228,12 @@ def profile_table(
         incomplete = [f.column for f in table.features if not missing.isdisjoint(f.names)]
         texts = [n for n, why in table.left_out.items() if why in (PLAIN_TEXT, MANY_VALUES)]
         texts = [name for name in texts if name not in (*ids, *labels)][:5]
-        encodings = {name: _encoding(table, name, n_rows) for name in texts}
-        encodings = {name: encoding for name, encoding in encodings.items() if encoding}
+        counts = {name: _n_values(table, name, n_rows) for name in texts}
+        encodings = {
+            name: "onehot" if n <= MOST_LEVELS else "frequency"
+            for name, n in counts.items()
+            if n >= 2 and _repeats(n, n_rows)
+        }
         sentinels: dict[float, list[str]] = {}
         for k, one in sentinels_of(block.X.astype(np.float64), table.features):
             sentinels.setdefault(one.value, []).append(table.columns[k])
@@ -256,13 +260,6 @@ def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
     ColumnSums.empty(np.zeros(X.shape[1])).add(X, np.arange(len(X)), ends)
     X = np.delete(X, [far.row for far in far_rows(ends, X)], axis=0)
     return dict(zip(names, described(ColumnModel.of(X, nominal), names), strict=True))
-
-
-def _encoding(table: Table, name: str, n_rows: int) -> str:
-    n_values = _n_values(table, name, n_rows)
-    if n_values < 2 or not _repeats(n_values, n_rows):
-        return ""
-    return "onehot" if n_values <= MOST_LEVELS else "frequency"
 
 
 def _are_classes(table: Table, name: str, n_rows: int) -> bool:
