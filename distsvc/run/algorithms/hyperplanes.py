@@ -215,9 +215,9 @@ def _node(tree: TreeRule, node: int, parent: int | None) -> dict[str, Any]:
     return {"id": int(tree.numbers[node]), "parent": parent, "rows": rows, "share": share}
 
 
-def _heaviest(weights: np.ndarray) -> np.ndarray:
-    """Return the columns of the five largest weights (d,), without weights of 0."""
-    heavy = np.argsort(-np.abs(weights), kind="stable")[:5]
+def _heaviest(weights: np.ndarray, most: int = 5) -> np.ndarray:
+    """Return the columns of the `most` largest weights (d,), without weights of 0."""
+    heavy = np.argsort(-np.abs(weights), kind="stable")[:most]
     return heavy[weights[heavy] != 0.0]
 
 
@@ -262,8 +262,7 @@ def _in_units(
     # row's length. The condition is wrong for values that ``robust`` scaling compresses.
     scaling, w = preparation.scaling, weights.astype(np.float64)
     unit = scaling.kind == "unit"
-    heavy = np.argsort(-np.abs(w), kind="stable")[: PAGE_LIMITS.terms]
-    heavy = heavy[w[heavy] != 0.0]
+    heavy = _heaviest(w, PAGE_LIMITS.terms)
     factors = w if unit else w / scaling.scale
     limit = threshold + float(w @ preparation.origin)
     limit += 0.0 if unit else float(factors @ scaling.centre)
