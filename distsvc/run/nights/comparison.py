@@ -211,12 +211,9 @@ def _lineage(
             pairs = np.asarray(found["before"], np.int64)[i].tolist(), labeller.ids[j].tolist()
             facts["moves"] = Moves(before=pairs[0], after=pairs[1], rows=overlap[i, j].tolist())
     stories = [
-        StoryPart(
-            id=one["id"], event=one["event"], jaccard=one["jaccard"], others=list(one["others"]),
-            rows_before=before.get(one["id"], 0), rows_after=now.get(one["id"], 0),
-        )
+        StoryPart(**one, rows_before=before.get(one["id"], 0), rows_after=now.get(one["id"], 0))
         for one in events
-    ]  # fmt: skip
+    ]
     return LineagePart(**facts, next_id=labeller.next_id, clusters=stories)
 
 
