@@ -275,11 +275,11 @@ def status(output_path: str, as_json: bool) -> None:
 @click.argument("output_path", metavar="OUT", type=PATH)
 @click.option(
     "--held", "run_id", required=True, metavar="RUN_ID",
-    help="The run of the candidate, as status shows it.",
+    help="The id of the run, as distsvc status shows it.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
-    """Publish a candidate at OUT that a check held back."""
+    """Publish a result at OUT that a check held back."""
     from distsvc.published import republish
     from distsvc.report.sections.headline import outcome
     from distsvc.run.reporting.files import read_report
@@ -303,7 +303,9 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 @main.command()
 @click.argument("output_path", metavar="OUT", type=PATH)
 @click.option(
-    "--withdraw", is_flag=True, help="Publish nothing at OUT; its run becomes a candidate."
+    "--withdraw",
+    is_flag=True,
+    help="Publish nothing at OUT; the result is kept, and can be published again.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
@@ -424,7 +426,9 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @click.option("--to", "last", type=DAY, required=True, metavar="DATE", help="The last day.")
 @click.option(
     "--reprocess", type=click.Choice(("none", "failed", "completed")), default="none",
-    show_default=True, help="Days with a published result that are run again.",
+    show_default=True,
+    help="Days to run again, though they have a published result: none, those whose last try "
+    "failed, or all.",
 )  # fmt: skip
 @SET
 @cluster_options

@@ -138,9 +138,12 @@ cluster_options = added(
         help="The address of a Dask scheduler, e.g. tcp://10.0.0.5:8786.",
     ),
     click.option(
-        "--scheduler-file", type=PATH, metavar="FILE", help="The file that a Dask scheduler wrote."
+        "--scheduler-file", type=PATH, metavar="FILE",
+        help="The file in which a Dask scheduler wrote its address.",
     ),
-    click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
+    click.option(
+        "--require-tls", is_flag=True, help="Refuse a scheduler whose address is not tls://."
+    ),
 )  # fmt: skip
 """Options for the cluster."""
 
@@ -150,7 +153,7 @@ display_options = added(
     click.option(
         "--log-format", type=click.Choice(("text", "json")), default="text", show_default=True,
         envvar="DISTSVC_LOG_FORMAT",
-        help="Sentences, or a JSON object a line; also DISTSVC_LOG_FORMAT.",
+        help="Sentences, or one JSON object per line; also set by DISTSVC_LOG_FORMAT.",
     ),
 )  # fmt: skip
 """Options for standard error."""

@@ -177,7 +177,10 @@ class ModelFile(Form):
     def parsed(cls, content: object, path: Path) -> Self:
         version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
         if version != MODEL_VERSION or isinstance(version, float):
-            raise JobFileError(f"{path} has format {shown(version)}, expected {MODEL_VERSION}")
+            raise JobFileError(
+                f"{path} has format {shown(version)}, expected {MODEL_VERSION}: another version of "
+                "distsvc wrote it; use that version, or learn the model again"
+            )
         model = parsed(cls, content, str(path))
         try:
             where_columns(model.input.where)

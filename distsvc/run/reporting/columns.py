@@ -99,7 +99,7 @@ def share_at_limit(values: np.ndarray) -> str:
     spike = find_spike(values[~np.isnan(values)])
     if spike is None or not spike.end:
         return ""
-    return f"{spike.share:.0%} of the known values are the {spike.end} one, {spike.value:.6g}"
+    return f"{spike.share:.0%} of the known values equal the {spike.end}, {spike.value:.6g}"
 
 
 def level_of_gaps(raw: np.ndarray, place: int, counted: Sequence[CountedLevels]) -> str:

@@ -302,7 +302,7 @@ def _doubts_of_missing(parts: Parts, ids: np.ndarray) -> list[str]:
         others = (absent.sum() - absent) / np.maximum(sizes.sum() - sizes, 1)
         missing = absent / np.maximum(sizes, 1) > MOSTLY_MISSING
         for k in np.flatnonzero(missing & (others < 1 - MOSTLY_MISSING)):
-            doubts.append(f"cluster {ids[found.label[k]]} is mostly rows without {column.column}")
+            doubts.append(f"most rows of cluster {ids[found.label[k]]} have no {column.column}")
     return doubts
 
 

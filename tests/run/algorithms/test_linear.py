@@ -189,7 +189,7 @@ def test_passes_end_at_their_maximum_number(table, ends, tmp_path, monkeypatch):
     run, _ = fitted(table, MODELS["ball"], tmp_path / "run")
     assert run.algorithm.engine.fitted_facts()["n_passes"] == 4
     assert not run.algorithm.engine.solution.converged
-    assert run.algorithm.engine.notes[-1].startswith("training ended before its tolerance")
+    assert run.algorithm.engine.notes[-1].startswith("training ended before it converged")
 
 
 @pytest.mark.parametrize("lost", ["descent-01", "threshold-02", "begin-02/00001"])

@@ -105,7 +105,7 @@ def restored(folder, tmp_path):
 def test_another_version(simple, tmp_path, version):
     path = simple / "model.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
-    message = rf"model\.json has format {version}, expected {MODEL_VERSION}$"
+    message = rf"model\.json has format {version}, expected {MODEL_VERSION}: another version"
     with pytest.raises(JobFileError, match=message):
         restored(simple, tmp_path)
     assert not (tmp_path / "new").exists()

@@ -162,7 +162,7 @@ def test_a_gap_that_follows_from_a_level_is_no_doubt():
         assert level_of_gaps(raw, 0, [counted]) == words
         part = ColumnPart(column="years", kind="number", absent=[590, 10], gap=words)
         found = {"columns": ColumnsPart(label=[0, 1], size=[600, 300], sample=N, columns=[part])}
-        doubts = [] if words else ["cluster 7 is mostly rows without years"]
+        doubts = [] if words else ["most rows of cluster 7 have no years"]
         assert _doubts_of_missing(found, np.array([7, 8])) == doubts
 
 
@@ -321,7 +321,7 @@ def test_the_doubt_is_one_clause():
 def test_the_share_of_the_rows_at_a_limit():
     lead = np.maximum(np.random.default_rng(0).lognormal(-2.0, 1.0, 2000).round(3), 0.05)
     share = np.mean(lead == 0.05)
-    assert share_at_limit(lead) == f"{share:.0%} of the known values are the lowest one, 0.05"
-    assert share_at_limit(np.append(-lead, np.nan)).endswith("are the highest one, -0.05")
+    assert share_at_limit(lead) == f"{share:.0%} of the known values equal the lowest, 0.05"
+    assert share_at_limit(np.append(-lead, np.nan)).endswith("equal the highest, -0.05")
     assert share_at_limit(np.where(lead > 0.1, lead, np.nan)) == ""
     assert share_at_limit(np.where(lead == 0.05, 0.2, lead + 0.05)) == "", "a value inside"

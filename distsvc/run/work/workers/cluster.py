@@ -469,7 +469,8 @@ def _wait_for_a_worker(client: "Client") -> None:
         if time.monotonic() > deadline:
             name = client.scheduler.address
             raise TemporaryError(
-                f"scheduler {name} has no worker after {CLUSTER_PATIENCE.work:g} s"
+                f"scheduler {name} has no worker after {CLUSTER_PATIENCE.work:g} s: start a "
+                "worker, then the same command"
             )
         time.sleep(0.1)
 

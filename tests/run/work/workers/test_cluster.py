@@ -233,7 +233,7 @@ def test_a_scheduler_without_workers_is_temporary(monkeypatch):
     monkeypatch.setattr(module, "CLUSTER_PATIENCE", module.Patience(work=0.2))
     with (
         loopback_cluster(0) as empty,
-        pytest.raises(TemporaryError, match=r"tcp://127.* has no worker after 0\.2 s"),
+        pytest.raises(TemporaryError, match=r"tcp://127.* has no worker after 0\.2 s: start"),
     ):
         address(scheduler=empty.scheduler_address)
 
