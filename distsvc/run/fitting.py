@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from distsvc.errors import DataError, EmptyInputError, one_line
+from distsvc.errors import DataError, EmptyInputError, one_line, things
 from distsvc.job.config import Job, PreprocessConfig
 from distsvc.job.parameters import clusters_wanted
 from distsvc.models.automatic.engine import AutomaticEngine
@@ -93,9 +93,7 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
     ]
     n = len(into) - int(into.max()) - 1
     note = (
-        f"{n} cluster{'' if n == 1 else 's'} of {len(into)} "
-        f"{'was' if n == 1 else 'were'} merged into the nearest, since "
-        f"{' and '.join(keys)}"
+        f"{things(n, 'cluster')} of {len(into)} merged into the nearest, since {' and '.join(keys)}"
     )
     inner = learned.parts
 
@@ -236,10 +234,7 @@ def make_scaling(
         n_missing = int(missing.sum())
         sums.impute(fill, survey.n_rows)
         if n_missing:
-            were = "values were replaced by their columns' medians"
-            if n_missing == 1:
-                were = "value was replaced by its column's median"
-            notes.append(f"{n_missing:,} missing {were}")
+            notes.append(f"{things(n_missing, 'missing value')} replaced by medians of the columns")
     elif config.missing == "auto":
         fill = np.where(sums.counts < survey.n_rows, _medians(sums, survey, together), 0.0)
     varies = sums.least < sums.most

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.errors import times_in_words
+from distsvc.errors import things, times_in_words
 from distsvc.job.config import Job
 from distsvc.models.columns.described import ColumnDescription, described, may_be_levels
 from distsvc.models.rows.sentinels import find_spike
@@ -141,8 +141,7 @@ def plain_description(feature: Feature, scale: str, reason: str) -> ColumnDescri
     if isinstance(feature, Vector):
         return ColumnDescription("vector", scale, f"{feature.width} numbers in each row")
     if isinstance(feature, Category):
-        n = len(feature.known)
-        return ColumnDescription("category", feature.kind, f"{n} value{'' if n == 1 else 's'}")
+        return ColumnDescription("category", feature.kind, things(len(feature.known), "value"))
     if isinstance(feature, Log):
         return ColumnDescription("number", f"logarithm, {scale}", "preprocess.log")
     if isinstance(feature, Time):

@@ -140,4 +140,4 @@ def test_rare_values_are_no_constant_columns_and_gaps_no_halves():
     config = PreprocessConfig(missing="median")
     scaling, notes = make_scaling(config, surveyed(X), list("xabcd"), [slice(1, 5)])
     assert scaling.fill[1:].tolist() == [0.0] * 4
-    assert notes == ["500 missing values were replaced by their columns' medians"]
+    assert notes == ["500 missing values replaced by medians of the columns"]

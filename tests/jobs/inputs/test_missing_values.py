@@ -88,7 +88,7 @@ def test_of_a_table_without_arrow(tmp_path):
     path = tmp_path / "t.svm"
     dump_svmlight_file(MARKED, np.zeros(N), str(path), zero_based=False)
     report, found = done(path, tmp_path / "out", **GIVEN)
-    assert f"{MASK.sum()} missing values were replaced by their columns' medians" in report.warnings
+    assert f"{MASK.sum()} missing values replaced by medians of the columns" in report.warnings
     holes = write_table(tmp_path / "holes.parquet", HOLES)
     expected = done(holes, tmp_path / "holes", missing="median")[1]
     assert found["label"].equals(expected["label"])

@@ -49,7 +49,7 @@ def test_medians_of_the_pilot_fill_missing_values():
     filled = np.where(np.isnan(holes), medians, holes)
     found, notes = scaled(holes, missing="median")
     np.testing.assert_allclose(found, StandardScaler().fit_transform(filled), atol=1e-10)
-    assert notes == ["101 missing values were replaced by their columns' medians"]
+    assert notes == ["101 missing values replaced by medians of the columns"]
     assert scaled(X, missing="median")[1] == []
 
 
@@ -99,7 +99,7 @@ def test_the_pilot_decides_the_origin_of_all_rows(tmp_path, float64):
     np.testing.assert_allclose(algorithm.engine.pilot.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12)
     assert algorithm.engine.notes == [
         "an earlier note",
-        "1 missing value was replaced by its column's median",
+        "1 missing value replaced by medians of the columns",
         "constant columns carry no information: x2",
     ]
     assert steps.run.has(PREPARATION)
