@@ -79,7 +79,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="distsvc")
 def main() -> None:
-    """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
+    """Cluster tables too big for a notebook, and find the rows outside every cluster."""
 
 
 @main.command()

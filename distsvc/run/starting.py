@@ -202,7 +202,7 @@ class Request:
     job: Job
     output: Output
     digest: str  # SHA-256 of the job and the previous model
-    alternative: str = ""  # another digest under which this run may be published
+    alternative: str = ""  # digest with the model that `continued` continued, at its own output
     columns: tuple[str, ...] = ()  # features of the previous run
     continued: ContinuedRun | None = None  # the previous run
 

@@ -45,7 +45,7 @@ COORDINATES, WITHOUT = "graph", "without"
 
 
 class Graph:
-    """Phases of the graph views of `Automatic`."""
+    """Learns, in phases, the views of `Automatic` that use the neighbour graph."""
 
     def __init__(self, engine: GraphEngine):
         self.engine = engine

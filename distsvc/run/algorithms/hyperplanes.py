@@ -44,7 +44,7 @@ LEARNERS, SCALE = "learners", "tree-scale"
 
 
 class Hyperplanes(AlgorithmJob):
-    """iMDH as a job: trees from several orders of the rows, and a choice among them."""
+    """iMDH as a job: learns trees from several orders of the rows, and selects one of them."""
 
     rules = (TreeRule,)
     engine: TreeEngine

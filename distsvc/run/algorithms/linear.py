@@ -111,7 +111,10 @@ class Linear(AlgorithmJob):
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
-    """Descend from the sample's answer to the table's, in at most `MOST_PASSES` passes."""
+    """Run coordinate descent on the table, from the solution of the sample.
+
+    The table is read at most `MOST_PASSES` times.
+    """
     # A resumed run reads the results of passes, and repeats the descents, which take little time.
     outer, begun = begin_table(steps, engine, n_rows)
     for number in range(MOST_PASSES):

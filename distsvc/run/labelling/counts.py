@@ -334,8 +334,8 @@ class IdReport:
 
     shared: int
     missing: int
-    bits: int
-    example: object
+    bits: int  # one in 2^bits ids was compared
+    example: object  # an id that several rows have
 
     @property
     def of_part(self) -> str:

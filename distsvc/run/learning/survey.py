@@ -274,7 +274,7 @@ ASIDE = "aside"
 class OutlierRow(NamedTuple):
     """An extreme row, with its most extreme column and the value there."""
 
-    distance: float
+    distance: float  # from the range of nearly all values, in widths of this range
     row: int
     column: int
     value: float

@@ -184,7 +184,7 @@ def _unknown_columns(run: RunDirectory, job: Job) -> list[str]:
 def _lineage(
     run: RunDirectory, job: Job, previous: Previous | None, labelled: Labelled
 ) -> LineagePart | None:
-    """Return the report's part on the previous run's clusters; None if the job names no run."""
+    """Return the report's part on the previous run's clusters, if the job names such a run."""
     if not job.continuity.previous:
         return None
     labeller, ids = labelled.labeller, labelled.labeller.ids.tolist()

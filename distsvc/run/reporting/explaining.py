@@ -166,9 +166,8 @@ def plane(
 
     Rows are `raw` (m, d) and prepared, X (m, D), with labels and scores (m,). The first prepared
     column of stored column j is ``firsts[j]``. Rows `absent` (m,) bool had missing values. The
-    directions separate clusters; for a single cluster they are principal components. If the rule
-    uses only one direction, as of columns that repeat each other, that direction and the score are
-    drawn.
+    directions separate clusters; for a single cluster they are principal components. If all columns
+    repeat each other, there is one direction, which is drawn with the score.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
