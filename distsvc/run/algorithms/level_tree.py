@@ -49,7 +49,7 @@ from distsvc.run.algorithms.boundary import domain_part
 from distsvc.run.learning.preparation import learned
 from distsvc.run.learning.stream import Memory, Sizes, held_stream, keyed_blocks, sample_blocks
 from distsvc.run.learning.survey import (
-    Collected,
+    SampleBuffer,
     Survey,
     gather,
     gathered,
@@ -93,9 +93,9 @@ class Training:
         arrays = {"components": self.ensemble.components, "view": self.view}
         run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
 
-    def collected(self) -> Collected:
+    def buffer(self) -> SampleBuffer:
         last = key_threshold(self.n_rows, self.ensemble.sample_rows) - 1
-        return Collected(len(self.ensemble.components), "float32", last=last)
+        return SampleBuffer(len(self.ensemble.components), "float32", last=last)
 
     def blocks(
         self, run: RunDirectory, epoch: int, ranges: Ranges, first: int
@@ -114,7 +114,7 @@ class Training:
 def view_partition(run: RunDirectory, number: int) -> Result:
     """Return a partition's projected rows of the sample, in the order of their keys."""
     training, n_rows = Training.read(run), 0
-    ensemble, kept = training.ensemble, training.collected()
+    ensemble, kept = training.ensemble, training.buffer()
     for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
         wanted = kept.wants(keys)
@@ -125,7 +125,7 @@ def view_partition(run: RunDirectory, number: int) -> Result:
 
 def gather_views(run: RunDirectory, number: int) -> Result:
     """Merge the projected samples of neighbouring partitions, in the order of keys."""
-    return gathered(run, PROJECT, number, Training.read(run).collected())
+    return gathered(run, PROJECT, number, Training.read(run).buffer())
 
 
 PROJECT = Phase("views", view_partition)

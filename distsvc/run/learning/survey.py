@@ -117,7 +117,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums, ends = ColumnSums.empty(plan.shift.copy()), ColumnEnds.empty(plan.shift.size)
     facts = run.read(keys_of(phase)).facts
-    pilot, sample, n_rows = Pilot(plan, facts["pilot"]), Collected.sample(run, phase), 0
+    pilot, sample, n_rows = Pilot(plan, facts["pilot"]), SampleBuffer.of(run, phase), 0
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X, block.rows, ends)
         if too_far:
@@ -143,7 +143,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
 
 def sample_partition(run: RunDirectory, number: int) -> Result:
     """Return a partition's part of the sample, now that the number of rows is known."""
-    sample, n_rows = Collected.sample(run, SAMPLE), 0
+    sample, n_rows = SampleBuffer.of(run, SAMPLE), 0
     for block, keys in learned_blocks(run, number, NONE):
         n_rows += len(block.rows)
         sample.add(block.X, keys)
@@ -153,7 +153,7 @@ def sample_partition(run: RunDirectory, number: int) -> Result:
 def gather_sample(run: RunDirectory, number: int) -> Result:
     """Join the samples of neighbouring partitions, in the order of keys."""
     phase = sampling_phase(run)
-    return gathered(run, phase, number, Collected.sample(run, phase))
+    return gathered(run, phase, number, SampleBuffer.of(run, phase))
 
 
 SURVEY = Phase("survey", survey_partition)
@@ -189,7 +189,7 @@ class Pilot:
         self.X, self.keys = np.concatenate([self.X, X[low]])[kept], keys[kept]
 
 
-class Collected:
+class SampleBuffer:
     """Rows with keys from `low` to `last`, collected block by block."""
 
     def __init__(self, n_columns: int, dtype: str, low: int = 0, last: int = LAST_KEY):
@@ -197,7 +197,7 @@ class Collected:
         self.rows, self.keys = [np.empty((0, n_columns), dtype)], [np.empty(0, np.uint64)]
 
     @classmethod
-    def sample(cls, run: RunDirectory, phase: Phase) -> Self:
+    def of(cls, run: RunDirectory, phase: Phase) -> Self:
         """Return an empty buffer for raw rows of the sample, with the phase's range of keys."""
         facts = run.read(keys_of(phase)).facts
         plan = run.plan
@@ -213,18 +213,18 @@ class Collected:
         return (keys >= self.low) & (keys <= self.last)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return X (n, d) and keys (n,) uint64 in the order of keys; empty the buffer."""
+        """Return X (n, d) and keys (n,) uint64 in the order of keys; free the rows."""
         X, keys = sampling.in_order_of_keys(self.rows, self.keys)
         return {"X": X, "keys": keys}
 
 
-def gathered(run: RunDirectory, phase: Phase, number: int, collected: Collected) -> Result:
+def gathered(run: RunDirectory, phase: Phase, number: int, buffer: SampleBuffer) -> Result:
     """Join the rows that a phase stored for neighbouring partitions, in the order of keys."""
     share = shared_parts(run.plan)
     for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
         keys, X = keyed_rows(run, phase.result(partition))
-        collected.add(X, keys)
-    arrays = collected.arrays()
+        buffer.add(X, keys)
+    arrays = buffer.arrays()
     return Result(large=arrays, rows=len(arrays["keys"]))
 
 
