@@ -34,7 +34,7 @@ DATED = ("input", "continuity", "output")
 
 PREVIOUS_KEY = "continuity.previous"
 EARLIER_NIGHTS = 31
-"""Maximum number of nights tried as the previous run, beginning with the night that it names."""
+"""Maximum number of nights that a dated ``continuity.previous`` becomes: its own, earlier ones."""
 
 PLAIN_TYPES = {
     "a valid tuple": "a list",

@@ -49,7 +49,7 @@ class Labeller:
         raw: np.ndarray,
         pilot: np.ndarray,
     ) -> Self:
-        """Return the labeller of a rule; bin edges are quantiles of the pilot, `raw` and prepared.
+        """Return the labeller of a rule; the pilot, `raw` and prepared, gives the bin edges.
 
         `ids` has the ids of the clusters (k,), and the next unused id.
         """
