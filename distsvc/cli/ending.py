@@ -52,7 +52,7 @@ def stoppable(command: Callable[[], object]) -> None:
             _listen()
             command()
         finally:
-            _set_handlers(lambda number, _: _end(number, "after its work"))
+            _set_handlers(lambda number, _: _end(number, "after the work was done"))
     except BaseException as error:
         if not _received:
             raise

@@ -129,7 +129,7 @@ def test_children_are_killed(tmp_path):
 
 
 def test_a_late_signal_does_not_print_a_traceback():
-    check(ended("atexit.register(kill)"), 143, "after its work")
+    check(ended("atexit.register(kill)"), 143, "after the work was done")
 
 
 def test_ignored_signals_stay_ignored():

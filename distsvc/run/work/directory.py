@@ -213,8 +213,7 @@ class RunDirectory:
                 self.remove(of or file.removeprefix("results/").removesuffix(".npz"))
             reason_text = str(error).removeprefix(f"{path} can't be read: ")
             what = "is missing" if missing else f"is damaged: {reason_text}"
-            again = "run the same command again, which repeats this step only"
-            raise LostWorkError(f"{where} {what}; {again}") from error
+            raise LostWorkError(f"{where} {what}; the same command writes it again") from error
 
     def _staged(self) -> dict[str, int]:
         """Return checksums of converted files; empty for object stores, which write files whole."""

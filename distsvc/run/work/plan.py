@@ -124,8 +124,8 @@ def cut(job: Job, table: Table) -> list[Range]:
     rows = max(rows, min(choose_block_rows(d), table.n_rows // SMALL_PARTITIONS))
     if table.n_rows > rows * MAX_PARTITIONS:
         raise DataError(
-            f"{table.shown} has {table.n_rows} rows of {d} columns by its metadata: more than "
-            f"{MAX_PARTITIONS} partitions of {rows} rows"
+            f"{table.shown}: expected at most {MAX_PARTITIONS * rows:,} rows, found "
+            f"{table.n_rows:,} by its metadata; is the table damaged?"
         )
     return plan_partitions(table.layout.extents, rows)
 
@@ -238,9 +238,8 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> str | None:
             "continuity.previous, so that cluster ids start at 0"
         )
     return (
-        f"{rest:.1%} of the values of {known.column!r} are new or rare, such as "
-        f"{known.commonest_unknown(counts)}, and count as "
-        f"{'missing' if is_missing else repr(BUCKET)} ({known.rest:.1%} when the categories were "
-        "chosen); a job without the section [continuity] chooses them anew, and its cluster ids "
-        "start at 0"
+        f"{rest:.1%} of the values of {known.column!r} ({known.rest:.1%} when the categories were "
+        f"chosen) are new or rare, such as {known.commonest_unknown(counts)}, and count as "
+        f"{'missing' if is_missing else repr(BUCKET)}; a job without the section [continuity] "
+        "chooses the categories again, and its cluster ids start at 0"
     )

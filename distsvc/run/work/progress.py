@@ -406,8 +406,8 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "environment: {because}.",
     "scheduler without TLS": "Warning: {about}.",
     "other processor": "Warning: {who} has the vector instructions {theirs}, this process has "
-    "{ours}. Where NumPy or BLAS compute, the last digits may differ.",
-    "outer step": "Largest violation {violation:.3g}, objective {objective:.6g}.",
+    "{ours}. Results of NumPy or BLAS may differ in their last digits.",
+    "outer step": "Largest violation of optimality: {violation:.3g}; objective: {objective:.6g}.",
     "page without figures": "The page has no figures, which need matplotlib: pip install "
     "'distsvc[report]', then distsvc report.",
     "check": "Check {state}: {words}.",

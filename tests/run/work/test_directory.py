@@ -136,7 +136,7 @@ def test_a_damaged_large_array_is_removed(run, spoil):
     run.write("fit", Result(large=large))
     spoil(Path(run.address) / "results/fit.rows.npy")
     assert run.map_large("fit", "keys").shape == (2,)
-    with pytest.raises(LostWorkError, match=r"fit\.rows\.npy is damaged: .*; run the same command"):
+    with pytest.raises(LostWorkError, match=r"fit\.rows\.npy is damaged: .*; the same command"):
         run.map_large("fit", "rows")
     assert not run.has("fit")
     forget()
@@ -157,7 +157,7 @@ def placed_before_the_file(path):
 def test_a_damaged_result_is_removed(run, spoil):
     run.write("fit", result(1))
     spoil(Path(run.address) / "results/fit.npz")
-    with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: .*; run the same command again"):
+    with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: .*; the same command writes it"):
         run.load("fit")
     assert not run.has("fit")
 

@@ -182,7 +182,7 @@ def test_the_mapping_of_the_run_before_is_kept_until_much_is_new(tmp_path):
     assert table.features == before.features
     assert table.new_values == {"k": "'new'"}
     [note] = notes
-    assert note.startswith("20.0% of the values of 'k' are new or rare, such as 'new', and count")
-    assert "when the categories were chosen" in note
+    assert note.startswith("20.0% of the values of 'k' (0.0% when the categories were chosen)")
+    assert " are new or rare, such as 'new', and count as " in note
     other = opened(tmp_path, {"k": ["a"] * 80 + ["new"] * 20}, {"k": "frequency"})
     assert counted(other, before=before.features)[0].columns == ("log(share(k))",)

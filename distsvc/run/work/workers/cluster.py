@@ -197,7 +197,9 @@ def _remote_client(address: str) -> "Iterator[Client]":
             with loss_is_temporary(f"no answer from scheduler {address}"), _tls_errors(address):
                 client = _client(address)
         except ImportError as error:
-            raise JobFileError(f"Dask's configuration asks for a preload: {error}") from None
+            raise JobFileError(
+                f"Dask's configuration has a preload that can't be imported: {error}"
+            ) from None
         except (ValueError, TypeError) as error:
             raise JobFileError(
                 f"{address} is not a scheduler's address: {error}; expected tcp://HOST:PORT or "
