@@ -1,5 +1,6 @@
 """The comparison of a run with earlier ones: clusters, drift, checks, moves."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -443,26 +444,23 @@ def write_moves(
             progress.event("note", because=f"{MOVES_FILE} is not written: {error}")
             return None, notes
 
-        moves, n_unmoved = {"moved": 0, "new": 0, "gone": 0}, 0
+        moves, unmoved = Counter(moved=0, new=0, gone=0), list[int]()
 
         def write(stream: BinaryIO) -> None:
-            nonlocal n_unmoved
             schema = pa.schema([(name, kind), (BEFORE, pa.int32()), (NOW, pa.int32())])
             with pq.ParquetWriter(stream, schema) as writer:
                 for files in zip(*sides, strict=True):
                     one, n = _changes_of(*files)
                     one = one.rename_columns(schema.names).cast(schema)
                     writer.write_table(one)
-                    n_unmoved += n
+                    unmoved.append(n)
                     new, gone = one[BEFORE].null_count, one[NOW].null_count
-                    moves["new"] += new
-                    moves["gone"] += gone
-                    moves["moved"] += len(one) - new - gone
+                    moves.update(moved=len(one) - new - gone, new=new, gone=gone)
 
         with run.place("report").created(MOVES_FILE) as path:
             write_whole(path, write)
     progress.event("moves", column=name, file=MOVES_FILE, **moves)
-    n_both = moves["moved"] + n_unmoved
+    n_both = moves["moved"] + sum(unmoved)
     checks = previous.manifest.checks
     had_common = any(one.name == "max_ids_moved" and one.found is not None for one in checks)
     if not n_both and moves["gone"] and had_common:
