@@ -131,7 +131,7 @@ def test_another_processor_is_a_warning(job, tasks, monkeypatch, caplog):
     [record] = [one for one in caplog.records if one.getMessage() == "other processor"]
     assert record.fields["who"].startswith("run ")
     assert (record.fields["ours"], record.fields["theirs"]) == ("AVX9", ours)
-    assert "last digits may differ" in sentence(record.getMessage(), record.fields)
+    assert "may differ in their last digits" in sentence(record.getMessage(), record.fields)
 
 
 def test_a_run_resumes_with_other_workers_and_blocks(expected, table, tmp_path, tasks):
