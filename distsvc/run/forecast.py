@@ -28,7 +28,7 @@ from distsvc.report.formats import megabytes
 from distsvc.run.algorithms import begin
 from distsvc.run.algorithms.algorithm import AlgorithmJob, rows_between, sample_rows
 from distsvc.run.fitting import cluster_table
-from distsvc.run.labelling.columns import held_labels
+from distsvc.run.labelling.columns import label_memory
 from distsvc.run.labelling.phase import FILL, fill_output
 from distsvc.run.learning.stream import MB, Memory, Sizes, Terms
 from distsvc.run.nights.comparison import compare_and_check
@@ -229,15 +229,15 @@ def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memor
     """Return the memory that driver and workers need; raise `JobFileError` if there is less."""
     table, n_rows = plan.table, plan.table.n_rows
     sizes = _sizes(plan, rows_between(algorithm.sample_ranges(n_rows), n_rows))
-    held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
-    tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, plan.output)
+    learning, pilot = algorithm.memory(sizes), float(sizes.row_bytes * sizes.pilot_rows)
+    tasks = _tasks(sizes, learning.worker, algorithm.rules[0].float64, plan.output)
     if table.compared:
         rows = min(sizes.block_rows, sizes.partition_rows)
         compared = 40.0 * len(table.compared) * rows  # as read, and as numbers
         tasks[-1]["columns that are not features"] = compared
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
-        {"the pilot": 2.0 * pilot} | held.driver,
+        {"the pilot": 2.0 * pilot} | learning.driver,
         {"the pilot": 2.0 * pilot, "the page's figures": 15 * MB},
     ]
     return _checked(_memory(sizes, table, workers, steps, tasks), workers)
@@ -311,7 +311,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
         "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    labels = held_labels(output, sizes.partition_rows)
+    labels = label_memory(output, sizes.partition_rows)
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 
 

@@ -95,7 +95,7 @@ class AlgorithmJob(ABC):
         """Return a number for each phase that learns, in proportion to its time for `n_rows`."""
         return {TRAINED: float(sample_rows(self, n_rows))}
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """Return the memory of the largest objects of `fit`, except the rows that are read."""
         return Memory()
 

@@ -34,7 +34,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_tree import LevelTrees, levels_part, tree_result, trees_of
-from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, held_rows
+from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, read_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -75,7 +75,7 @@ class Graph:
         steps = float(steps_of_member(m, self.engine.parameters.max_iter))
         return {COORDINATES: float(m) ** 2} | {phase.name: steps for phase in LEARN_GRAPH}
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         m = min(sizes.n_rows, GRAPH_ROWS)
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
@@ -86,7 +86,7 @@ class Graph:
         return Memory(rows | walk, view | vectors)
 
     def _place(self, run: RunDirectory, ranges: Ranges) -> Result:
-        keys, rows = held_rows(run, ranges)
+        keys, rows = read_sample(run, ranges)
         engine = self.engine
         engine.place(rows, keys)
         arrays = {"points": engine.points, "keys": engine.keys, "point_of": engine.point_of}
@@ -181,8 +181,8 @@ class Automatic(AlgorithmJob):
     def work(self, n_rows: int) -> dict[str, float]:
         return self.levels.work(n_rows) | self.graph.work(n_rows)
 
-    def held(self, sizes: Sizes) -> Memory:
-        first, second = (one.held(sizes) for one in (self.levels, self.graph))
+    def memory(self, sizes: Sizes) -> Memory:
+        first, second = (one.memory(sizes) for one in (self.levels, self.graph))
         return Memory(first.driver | second.driver | SCIKIT_LEARN, first.worker | second.worker)
 
 

@@ -28,7 +28,7 @@ from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.learning.stream import Memory, Sizes, held_rows, held_stream, sample_blocks
+from distsvc.run.learning.stream import Memory, Sizes, read_sample, sample_blocks, stream_memory
 from distsvc.run.learning.survey import Survey, learned_blocks
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
@@ -62,7 +62,7 @@ class BoundaryModel(AlgorithmJob):
         engine.restore(trained.facts, trained.arrays)
         if engine.parameters.labelling in IN_MEMORY:
             with steps.progress.phase("clusters"):
-                keys, rows = held_rows(run, engine.key_ranges(survey.n_rows))
+                keys, rows = read_sample(run, engine.key_ranges(survey.n_rows))
                 engine.find_clusters([(rows, keys)])
             return engine.rule
         found, limit = Boundary.empty(engine.decision), engine.parameters.boundary_size
@@ -97,7 +97,7 @@ class BoundaryModel(AlgorithmJob):
         given = self.engine.parameters
         return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
         kernel = 0.0  # the kernel values that decide `C` are in a child process
@@ -106,7 +106,7 @@ class BoundaryModel(AlgorithmJob):
             kernel, vectors = 16.0 * min(n, EXACT_ROWS) ** 2, n
         elif given.is_published:
             vectors = 3 * n  # the rows, as float64, that the descent draws from
-        driver = held_stream(sizes) | {
+        driver = stream_memory(sizes) | {
             "kernel values": kernel,
             "support vectors": vectors * (sizes.row_bytes + 64.0),
             "rows near the boundary": near,

@@ -34,7 +34,7 @@ from distsvc.report.content.model_parts import (
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, rounded, sample_rows
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.learning.stream import Memory, Sizes, held_blocks, held_blocks_bytes
+from distsvc.run.learning.stream import Memory, Sizes, cached_blocks, cached_blocks_memory
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -82,18 +82,18 @@ class Hyperplanes(AlgorithmJob):
         learned = float((self.engine.n_passes(n_rows) + 1) * rows)
         return {FIND_SCALE.name: float(rows), LEARN_TREES.name: learned}
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         tree = 2 ** self.parameters["depth"] * (2 * sizes.row_bytes + 64)
         trees = {"trees of hyperplanes": 3.0 * self.engine.n_restarts(sizes.n_rows) * tree}
         rows = sample_rows(self, sizes.n_rows)
-        stream = held_blocks_bytes(sizes, rows)
+        stream = cached_blocks_memory(sizes, rows)
         return Memory(driver=trees, worker=stream | {"a tree": 2.0 * tree})
 
 
 def find_scale(run: RunDirectory, number: int) -> Result:
     """Return the standard deviations (d,) of the sample's columns."""
     engine, n_rows = _engine(run)
-    blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
+    blocks = cached_blocks(run, engine.key_ranges(n_rows), engine.seed)
     return Result(arrays={"deviations": engine.deviations(n_rows, blocks)}, rows=n_rows)
 
 
@@ -111,7 +111,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     """Learn one tree of hyperplanes from the whole sample, in the tree's own order."""
     engine, n_rows = _engine(run)
     engine.scale = run.read(SCALE).arrays.get("scale")
-    blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
+    blocks = cached_blocks(run, engine.key_ranges(n_rows), engine.seed)
     tree = engine.grow(restart, n_rows, blocks, checkpoint)
     rows = int(tree.counts.sum()) * engine.n_passes(n_rows)
     return Result(arrays=vars(tree), rows=rows)

@@ -47,7 +47,7 @@ from distsvc.report.content.model_parts import (
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows
 from distsvc.run.algorithms.boundary import domain_part
 from distsvc.run.learning.preparation import learned
-from distsvc.run.learning.stream import Memory, Sizes, held_stream, keyed_blocks, sample_blocks
+from distsvc.run.learning.stream import Memory, Sizes, keyed_blocks, sample_blocks, stream_memory
 from distsvc.run.learning.survey import (
     SampleBuffer,
     Survey,
@@ -169,7 +169,7 @@ class LevelTrees(AlgorithmJob):
     def work(self, n_rows: int) -> dict[str, float]:
         return {LEARN_MODELS.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         # Projected rows of a partition exist twice while they are sorted. The rows that a model
         # learns from are memory-mapped.
         given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
@@ -181,7 +181,7 @@ class LevelTrees(AlgorithmJob):
             rows = 2.0 * sizes.partition_rows + sizes.block_rows + learned
             return Memory(model, model | {"projected rows": 4.0 * q * rows})
         viewed = {"projected rows": 8.0 * q * sizes.block_rows}
-        return Memory(model, held_stream(sizes) | model | viewed)
+        return Memory(model, stream_memory(sizes) | model | viewed)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         domain = domain_part(run, self.engine, pilot.sample)

@@ -31,7 +31,7 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.learning.stream import Memory, Sizes, held_rows, held_sample
+from distsvc.run.learning.stream import Memory, Sizes, read_sample, sample_memory
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -91,12 +91,12 @@ class Linear(AlgorithmJob):
         if engine.sparse:
             Z = source_of(table).sparse_rows(table)
         else:
-            Z = held_rows(run, dtype="float64")[1]
+            Z = read_sample(run, dtype="float64")[1]
         engine.fit_rows(Z)
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         if self.engine.sparse:
             rows = min(2.0 * MEMORY_BYTES, 24.0 * sizes.n_rows * sizes.n_columns)
             return Memory({"sparse rows": rows, "the solver's vectors": VECTORS * 8 * sizes.n_rows})
@@ -107,7 +107,7 @@ class Linear(AlgorithmJob):
             lists = 0.0
         alpha = 2.0 * 8 * sizes.partition_rows if lists else 0.0
         worker = {"lists of candidates": lists, "alpha of a partition": alpha}
-        return Memory(held_sample(sizes, max(own, 2 * lists)), worker)
+        return Memory(sample_memory(sizes, max(own, 2 * lists)), worker)
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:

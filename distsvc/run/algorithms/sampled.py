@@ -23,7 +23,7 @@ from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
-from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, held_rows, held_sample
+from distsvc.run.learning.stream import SCIKIT_LEARN, Memory, Sizes, read_sample, sample_memory
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result
 from distsvc.run.work.phases import Steps
@@ -109,7 +109,7 @@ class Sampled(AlgorithmJob):
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         def train() -> Result:
-            _, X = held_rows(steps.run, dtype="float64")
+            _, X = read_sample(steps.run, dtype="float64")
             self.engine.fit_sample(X)
             return Result(*self.engine.solved(), rows=len(X))
 
@@ -117,7 +117,7 @@ class Sampled(AlgorithmJob):
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
         from distsvc.models.baselines.fuzzy import FuzzyCMeans
 
@@ -126,7 +126,7 @@ class Sampled(AlgorithmJob):
         own = max(sizes.sample, 8 * columns * sizes.sample_rows)
         if isinstance(self.engine.estimator, BICO):
             own = 2 * sizes.row_bytes * (self.engine.estimator.size or POINTS_A_CLUSTER * clusters)
-        return Memory(held_sample(sizes, own) | SCIKIT_LEARN)
+        return Memory(sample_memory(sizes, own) | SCIKIT_LEARN)
 
 
 class MixtureJob(AlgorithmJob):
@@ -147,7 +147,7 @@ class MixtureJob(AlgorithmJob):
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
-    def held(self, sizes: Sizes) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         rows = min(PILOT_ROWS, sizes.sample_rows)
         # At most 100 arrays of posteriors: all starts of all shapes of covariances.
         own = 6.0 * sizes.row_bytes * rows + 8.0 * 100 * rows

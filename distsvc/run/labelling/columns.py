@@ -287,7 +287,7 @@ def check_optional(rule: type[Rule], output: OutputConfig) -> None:
         )
 
 
-def held_labels(output: OutputConfig, n_rows: int) -> Terms:
+def label_memory(output: OutputConfig, n_rows: int) -> Terms:
     """Return the bytes that a task needs for the labels of `n_rows` rows."""
     # Id, label, score, outlier flag and optional columns, all twice: as arrays, and encoded.
     row = 40 + 2 * (4 * output.missing + 4 * output.shares + 8 * output.top)

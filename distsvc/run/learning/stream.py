@@ -14,7 +14,7 @@ from distsvc.run.learning.survey import GATHER, keyed_rows, keys_of, parts, samp
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.arrays import release_pages
 
-HELD_BYTES = 2**27
+MAX_CACHED_BYTES = 2**27
 """Maximum size of a prepared sample in memory; a larger one is read again for every pass."""
 
 MB = 1e6
@@ -65,7 +65,7 @@ class Memory:
     """Memory of the driver and of a worker."""
 
     driver: Terms = field(default_factory=dict)
-    worker: Terms = field(default_factory=dict)  # empty without workers; in `held`: of one task
+    worker: Terms = field(default_factory=dict)  # empty without workers; an algorithm's: of a task
 
 
 def sample_blocks(
@@ -75,18 +75,20 @@ def sample_blocks(
     yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 
 
-def held_blocks(
+def cached_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
     """Return a function like `sample_blocks`, which keeps a small sample in memory."""
     n_rows = sum(own.stop - own.start for _, _, own in _in_ranges(run, ranges))
-    if 4 * run.plan.shift.size * n_rows > HELD_BYTES:
+    if 4 * run.plan.shift.size * n_rows > MAX_CACHED_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
-    keys, rows = held_rows(run, ranges)
+    keys, rows = read_sample(run, ranges)
     return partial(sampling.memory_blocks, rows, keys, seed)
 
 
-def held_rows(run: RunDirectory, ranges: Ranges | None = None, dtype: str = "float32") -> KeyedRows:
+def read_sample(
+    run: RunDirectory, ranges: Ranges | None = None, dtype: str = "float32"
+) -> KeyedRows:
     """Return the sample's keys (n,) and prepared rows (n, d), ordered by key.
 
     If `ranges` of keys are given, return only rows in these ranges.
@@ -146,22 +148,22 @@ SCIKIT_LEARN: Terms = {"scikit-learn": 40 * MB}
 """Memory of the library in a process that imports it."""
 
 
-def held_sample(sizes: Sizes, own: float) -> Terms:
+def sample_memory(sizes: Sizes, own: float) -> Terms:
     """Return the memory of the whole sample as float64, and of a learner that needs `own` bytes."""
     preparing = sizes.part + 2.125 * _block(sizes) + 16 * sizes.sample_rows
     return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
 
 
-def held_stream(sizes: Sizes) -> Terms:
+def stream_memory(sizes: Sizes) -> Terms:
     """Return the memory of `sample_blocks`: a block being read, one in use, and their copies."""
     return {"blocks of the sample": 4 * _block(sizes)}
 
 
-def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
-    """Return the memory of `held_blocks` for `n_rows` rows of the sample."""
+def cached_blocks_memory(sizes: Sizes, n_rows: int) -> Terms:
+    """Return the memory of `cached_blocks` for `n_rows` rows of the sample."""
     prepared = 4.0 * sizes.n_columns * n_rows
-    if prepared > HELD_BYTES:
-        return held_stream(sizes)
+    if prepared > MAX_CACHED_BYTES:
+        return stream_memory(sizes)
     held = {"the sample, prepared": prepared, "a part of the sample, mapped": sizes.part}
     # The keys, their order, and its inverse.
     return held | {"keys of the sample": 24.0 * n_rows, "blocks of the sample": 3.0 * _block(sizes)}

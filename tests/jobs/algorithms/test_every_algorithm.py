@@ -197,7 +197,7 @@ def test_a_sample_larger_than_the_pilot(table, tmp_path, monkeypatch, held):
     """Its columns are measured in a pass of its own."""
     for module in (plan, estimator):
         monkeypatch.setattr(module, "PILOT_ROWS", 500)
-    monkeypatch.setattr(stream, "HELD_BYTES", held)
+    monkeypatch.setattr(stream, "MAX_CACHED_BYTES", held)
     model = IncrementalMDH(depth=6, n_init=3, random_state=SEED).fit(three_clusters(N, 3))
     report = run(table, tmp_path / "out", OTHERS["imdh"])
     assert "scale" in [phase.name for phase in report.phases]

@@ -9,7 +9,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.scaling import Scaling
 from distsvc.run.learning import stream, survey
 from distsvc.run.learning.preparation import PREPARATION, Preparation
-from distsvc.run.learning.stream import held_rows, sample_blocks
+from distsvc.run.learning.stream import read_sample, sample_blocks
 from distsvc.run.learning.survey import survey_table
 from tests.small_runs import begin, small_job, three_clusters, write_table
 
@@ -78,7 +78,7 @@ def test_a_stream_may_begin_at_any_block(tmp_path, first, monkeypatch):
 @pytest.mark.parametrize("n_wanted", [N, 400])
 def test_the_whole_sample_lies_in_the_order_of_keys(tmp_path, n_wanted, partition_rows):
     run, _ = surveyed(tmp_path, X, n_wanted, partition_rows, float64=True)
-    found = held_rows(run, dtype="float64")[1]
+    found = read_sample(run, dtype="float64")[1]
     keys = sampling.row_keys(SEED, np.arange(N))
     chosen = np.argsort(keys)[: (keys <= np.uint64(sampling.key_threshold(N, n_wanted) - 1)).sum()]
     assert found.dtype == np.float64
@@ -127,7 +127,7 @@ def test_rows_in_memory_are_copied_from_one_mapped_part_at_a_time(tmp_path, monk
         return keys, rows
 
     monkeypatch.setattr(stream, "keyed_rows", keyed_rows)
-    keys, rows = held_rows(run, ranges)
+    keys, rows = read_sample(run, ranges)
     assert len(mapped) == 2 * 9
     assert max(most) == 1
     assert all(part() is None for part in mapped)
