@@ -23,7 +23,7 @@ from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, Pilot
 from distsvc.run.labelling.labeller import PREVIOUS, RULE, Labeller
 from distsvc.run.labelling.phase import Labelled, label_table
 from distsvc.run.learning.preparation import PREPARATION, Preparation
-from distsvc.run.learning.survey import OutlierRow, Survey, survey_table
+from distsvc.run.learning.survey import ExtremeRow, Survey, survey_table
 from distsvc.run.nights.checks import RunMetrics, reasons_to_refit
 from distsvc.run.nights.comparison import DECISION, drift_of, refit_because
 from distsvc.run.nights.continuity import Previous, answer_before, ids_of
@@ -73,12 +73,12 @@ def cluster_table(
     if into is not None:
         rule = joined(rule, into)
     ids = ids_of(steps, rule, survey, job.continuity, lineage, previous)
-    names = steps.run.plan.table.columns
-    Labeller.of(rule, ids, names, survey.pilot, prepared_pilot).write(steps.run)
+    table = steps.run.plan.table
+    Labeller.of(rule, ids, table.columns, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)
-    algorithm.engine.notes.extend(outlier_row_notes(survey.aside, labelled, steps.run.plan.table))
     sizes, wanted = labelled.counts.sizes.sum(axis=1), clusters_wanted(algorithm.parameters)
     notes = algorithm.engine.notes
+    notes.extend(extreme_row_notes(survey.extreme_rows, labelled, table))
     notes.extend(note for note in few_clusters_notes(sizes, wanted) if note not in notes)
     learned = algorithm.learned()
     return (learned if into is None else with_joined(learned, into, job)), labelled
@@ -276,7 +276,7 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
     return np.asarray(medians)
 
 
-def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Table) -> list[str]:
+def extreme_row_notes(rows: Sequence[ExtremeRow], labelled: Labelled, table: Table) -> list[str]:
     """Return at most one note, which names the extreme rows by id or number.
 
     If the rule has outliers, the note names the extreme rows that are not outliers.
@@ -286,9 +286,9 @@ def outlier_row_notes(rows: Sequence[OutlierRow], labelled: Labelled, table: Tab
     from distsvc.report.formats import measured  # takes time to import
 
     ignored, words = labelled.ignored, labelled.labeller.rule.words
-    ids = dict(zip(ignored.aside_rows.tolist(), ignored.aside_ids.tolist(), strict=True))
+    ids = dict(zip(ignored.ignored_rows.tolist(), ignored.ignored_ids.tolist(), strict=True))
     named, inside, units = [], list[str](), units_of(table.features, table.types)
-    outliers = set(ignored.aside_rows[ignored.aside_outliers].tolist())
+    outliers = set(ignored.ignored_rows[ignored.ignored_outliers].tolist())
     for far in rows:
         name = f"{table.id} {one_line(ids[far.row])}" if ids[far.row] else f"row {far.row}"
         column = table.columns[far.column]

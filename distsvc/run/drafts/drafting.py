@@ -20,7 +20,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.aside import ColumnEnds
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.drafts.asked_job import default_job, hinting_at_date
-from distsvc.run.learning.survey import far_rows, too_few_rows
+from distsvc.run.learning.survey import find_extreme_rows, too_few_rows
 from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.plan import with_categories
 from distsvc.run.work.sentinels import sentinels_of
@@ -258,7 +258,7 @@ def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
         return dict(zip(names, plain, strict=True))
     ends = ColumnEnds.empty(X.shape[1])
     ColumnSums.empty(np.zeros(X.shape[1])).add(X, np.arange(len(X)), ends)
-    X = np.delete(X, [far.row for far in far_rows(ends, X)], axis=0)
+    X = np.delete(X, [far.row for far in find_extreme_rows(ends, X)], axis=0)
     return dict(zip(names, described(ColumnModel.of(X, nominal), names), strict=True))
 
 

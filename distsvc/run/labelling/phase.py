@@ -29,7 +29,7 @@ from distsvc.run.labelling.counts import (
 )
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared_block
-from distsvc.run.learning.survey import Pilot, pilot_limit, rows_aside
+from distsvc.run.learning.survey import Pilot, extreme_row_numbers, pilot_limit
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.places.store import Store, changed_since
@@ -50,15 +50,15 @@ class PilotIds(Tally):
     lists = ("id_rows", "id_keys", "id_texts")
 
     def __init__(self, run: RunDirectory):
-        self.seed, self.aside = run.plan.seed, rows_aside(run)
+        self.seed, self.extreme = run.plan.seed, extreme_row_numbers(run)
         self.limit = np.uint64(pilot_limit(run.plan))
         # Extreme rows are not in the pilot, and each shares the key of another row.
-        self.most = run.plan.pilot_rows + len(self.aside)
+        self.most = run.plan.pilot_rows + len(self.extreme)
         self.id_rows, self.id_keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
         self.id_texts = np.zeros(0, "U1")
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        numbers = block.rows - np.searchsorted(self.aside, block.rows)
+        numbers = block.rows - np.searchsorted(self.extreme, block.rows)
         keys = sampling.row_keys(self.seed, numbers)
         places = np.flatnonzero(keys <= self.limit)
         if len(self.id_keys) >= self.most:
@@ -76,19 +76,19 @@ class PilotIds(Tally):
 class IgnoredRows(Tally):
     """Rows that were left out of learning: numbers, outlier flags, and ids as text."""
 
-    lists = ("aside_rows", "aside_outliers", "aside_ids")
+    lists = ("ignored_rows", "ignored_outliers", "ignored_ids")
 
     def __init__(self, run: RunDirectory):
-        self.aside = rows_aside(run)
-        self.aside_rows, self.aside_outliers = np.zeros(0, np.int64), np.zeros(0, bool)
-        self.aside_ids = np.zeros(0, "U1")
+        self.extreme = extreme_row_numbers(run)
+        self.ignored_rows, self.ignored_outliers = np.zeros(0, np.int64), np.zeros(0, bool)
+        self.ignored_ids = np.zeros(0, "U1")
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        places = np.flatnonzero(np.isin(block.rows, self.aside))
+        places = np.flatnonzero(np.isin(block.rows, self.extreme))
         none = np.full(len(places), "")
         ids = none if block.ids is None else id_texts(block.ids, places)
-        more = {"aside_rows": block.rows[places], "aside_outliers": labelled["outlier"][places]}
-        self.append(more | {"aside_ids": ids})
+        more = {"ignored_rows": block.rows[places], "ignored_outliers": labelled["outlier"][places]}
+        self.append(more | {"ignored_ids": ids})
         return {}
 
 

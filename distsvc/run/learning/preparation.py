@@ -11,7 +11,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows import sampling
 from distsvc.models.rows.scaling import MAX_ROW_LENGTH, SCALE_KINDS, Scaling, check_length
 from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
-from distsvc.run.learning.survey import rows_aside
+from distsvc.run.learning.survey import extreme_row_numbers
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.storage.rows.blocks import Block
 
@@ -121,10 +121,10 @@ def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) ->
     try:
         check_rows(Z, block, table.shown, table.columns)
     except DataError:
-        aside = np.isin(block.rows, rows_aside(run))
-        if not aside.any():
+        extreme = np.isin(block.rows, extreme_row_numbers(run))
+        if not extreme.any():
             raise
-        Z[aside] = clip_rows(Z[aside])
+        Z[extreme] = clip_rows(Z[extreme])
         check_rows(Z, block, table.shown, table.columns)
     return Z
 

@@ -51,7 +51,7 @@ class Survey:
     n_rows: int  # rows to learn from
     sums: ColumnSums
     lowest: "Pilot"  # the raw rows with the lowest keys
-    aside: "Sequence[OutlierRow]" = ()  # extreme rows, left out of learning
+    extreme_rows: "Sequence[ExtremeRow]" = ()  # left out of learning
 
     @property
     def pilot(self) -> np.ndarray:
@@ -70,11 +70,11 @@ def survey_table(
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey, ends = _surveyed(steps, SURVEY, guessed)
     ranges = key_ranges(survey.n_rows)
-    aside = () if all_rows else far_rows(ends, survey.pilot)
-    if aside:
-        steps.run.write(ASIDE, Result({"rows": [far.row for far in aside]}))
-        ranges = key_ranges(survey.n_rows - len(aside))
-        survey = replace(_surveyed(steps, AGAIN, ranges)[0], aside=aside)
+    extreme = () if all_rows else find_extreme_rows(ends, survey.pilot)
+    if extreme:
+        steps.run.write(EXTREME, Result({"rows": [far.row for far in extreme]}))
+        ranges = key_ranges(survey.n_rows - len(extreme))
+        survey = replace(_surveyed(steps, AGAIN, ranges)[0], extreme_rows=extreme)
     elif _ends(ranges) != _ends(guessed):
         _write_keys(steps, SAMPLE, ranges)
         steps.do(SAMPLE)
@@ -118,7 +118,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
     sums, ends = ColumnSums.empty(plan.shift.copy()), ColumnEnds.empty(plan.shift.size)
     facts = run.read(keys_of(phase)).facts
     pilot, sample, n_rows = Pilot(plan, facts["pilot"]), SampleBuffer.of(run, phase), 0
-    for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
+    for block, keys in learned_blocks(run, number, extreme_row_numbers(run) if again else NONE):
         too_far = sums.add(block.X, block.rows, ends)
         if too_far:
             raise infinite_value_error(block, *too_far, plan.table.shown, plan.table.features)
@@ -268,10 +268,10 @@ def _ends(ranges: Ranges) -> tuple[int, int]:
     return ranges[0][0], ranges[-1][1]
 
 
-ASIDE = "aside"
+EXTREME = "aside"
 
 
-class OutlierRow(NamedTuple):
+class ExtremeRow(NamedTuple):
     """An extreme row, with its most extreme column and the value there."""
 
     distance: float  # from the range of nearly all values, in widths of this range
@@ -280,44 +280,47 @@ class OutlierRow(NamedTuple):
     value: float
 
 
-def far_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[OutlierRow]:
+def find_extreme_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[ExtremeRow]:
     """Return the few rows far outside the `Reach` of the pilot (m, d), in the order of rows."""
     # Such a row is among the most extreme rows of the column that decides its distance.
-    most, known = most_aside(len(pilot)), dict[int, OutlierRow]()
+    most, known = most_aside(len(pilot)), dict[int, ExtremeRow]()
     distances = np.where(ends.rows < 0, 0.0, Reach.of(pilot).distances(ends.values))
     for place in zip(*np.nonzero(distances > MIN_OUTLIER_RANGES), strict=True):
         row, column, distance = int(ends.rows[place]), int(place[-1]), float(distances[place])
-        far = OutlierRow(distance, row, column, float(ends.values[place]))
+        far = ExtremeRow(distance, row, column, float(ends.values[place]))
         known[row] = max(far, known.get(row, far), key=lambda one: (one.distance, -one.column))
     rows = sorted(known.values(), key=lambda far: (-far.distance, far.row))[: most + 1]
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)
 
 
-def rows_aside(run: RunDirectory) -> np.ndarray:
+def extreme_row_numbers(run: RunDirectory) -> np.ndarray:
     """Return the ascending numbers (m,) int64 of the rows that are left out of learning."""
-    return np.array(run.read(ASIDE).facts["rows"] if run.has(ASIDE) else [], np.int64)
+    return np.array(run.read(EXTREME).facts["rows"] if run.has(EXTREME) else [], np.int64)
 
 
 def learned_blocks(
-    run: RunDirectory, number: int, aside: np.ndarray | None = None
+    run: RunDirectory, number: int, extreme: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield a partition's blocks without the rows `aside` (m,), each with its keys (n,) uint64."""
-    aside = rows_aside(run) if aside is None else aside
+    """Yield a partition's blocks and their keys (n,) uint64, without the rows `extreme` (m,).
+
+    By default, all rows that are left out of learning are `extreme`.
+    """
+    extreme = extreme_row_numbers(run) if extreme is None else extreme
     for block in run.plan.blocks(number):
-        if aside.size:
-            block = select_rows(block, ~np.isin(block.rows, aside))
-        yield block, keys_of_rows(run, block.rows, aside)
+        if extreme.size:
+            block = select_rows(block, ~np.isin(block.rows, extreme))
+        yield block, keys_of_rows(run, block.rows, extreme)
 
 
-def keys_of_rows(run: RunDirectory, rows: np.ndarray, aside: np.ndarray) -> np.ndarray:
-    """Return the keys (n,) uint64 of rows (n,) as if the table lacked the rows `aside` (m,)."""
-    return sampling.row_keys(run.plan.seed, rows - np.searchsorted(aside, rows))
+def keys_of_rows(run: RunDirectory, rows: np.ndarray, extreme: np.ndarray) -> np.ndarray:
+    """Return the keys (n,) uint64 of rows (n,) as if the table lacked the rows `extreme` (m,)."""
+    return sampling.row_keys(run.plan.seed, rows - np.searchsorted(extreme, rows))
 
 
 def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
     """Return the row numbers (n,) int64 in the table for keys (n,) of `learned_blocks`."""
     numbers = sampling.rows_of(run.plan.seed, keys)
-    for row in rows_aside(run):
+    for row in extreme_row_numbers(run):
         numbers += numbers >= row
     return numbers

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.run.labelling.counts import counts_ids, id_keys
-from distsvc.run.learning.survey import keys_of, keys_of_rows, rows_aside
+from distsvc.run.learning.survey import extreme_row_numbers, keys_of, keys_of_rows
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.places.store import Store
@@ -50,13 +50,14 @@ def read_ids(run: RunDirectory, number: int) -> Result:
     Rows without an id, and extreme rows, are left out.
     """
     plan, last_key = run.plan, np.uint64(run.read(keys_of(IDS)).facts["last"])
-    table, aside = replace(plan.table, features=(), types=(), compared=()), rows_aside(run)
+    table = replace(plan.table, features=(), types=(), compared=())
+    extreme = extreme_row_numbers(run)
     keys, ids = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
     for block in read_blocks(table, Span(*plan.partitions[number], plan.block_rows, with_ids=True)):
         assert block.ids is not None
-        own = keys_of_rows(run, block.rows, aside)
+        own = keys_of_rows(run, block.rows, extreme)
         chosen = (own <= last_key) & block.ids.is_valid().to_numpy(zero_copy_only=False)
-        chosen &= ~np.isin(block.rows, aside)
+        chosen &= ~np.isin(block.rows, extreme)
         keys.append(own[chosen])
         ids.append(id_keys(block.ids.filter(pa.array(chosen))))
     return Result(arrays={"keys": np.concatenate(keys), "ids": np.concatenate(ids)})

@@ -8,11 +8,11 @@ import pytest
 from distsvc.job.config import PreprocessConfig
 from distsvc.run.fitting import (
     dominant_column_notes,
+    extreme_row_notes,
     make_scaling,
-    outlier_row_notes,
     standard_or_unit,
 )
-from distsvc.run.learning.survey import OutlierRow
+from distsvc.run.learning.survey import ExtremeRow
 from distsvc.storage.rows.features import Numeric, Vector
 from tests.small_runs import surveyed
 
@@ -42,12 +42,12 @@ def test_a_dominant_column_is_named():
     (True, [0, 0], "; 0 of 2 are outliers"),
 ])  # fmt: skip
 def test_extreme_rows_inside_a_cluster_are_counted(has_outliers, outliers, end):
-    ids = {"aside_rows": np.array([3, 7]), "aside_ids": np.array(["a", ""])}
+    ids = {"ignored_rows": np.array([3, 7]), "ignored_ids": np.array(["a", ""])}
     labeller = Stand(rule=Stand(words=Stand(has_outliers=has_outliers)))
-    ignored = Stand(**ids, aside_outliers=np.array(outliers, bool))
+    ignored = Stand(**ids, ignored_outliers=np.array(outliers, bool))
     table = Stand(id="key", features=[], types={}, columns=["x"])
-    rows = [OutlierRow(9.0, 3, 0, 1e9), OutlierRow(9.0, 7, 0, 2e9)]
-    (note,) = outlier_row_notes(rows, Stand(ignored=ignored, labeller=labeller), table)
+    rows = [ExtremeRow(9.0, 3, 0, 1e9), ExtremeRow(9.0, 7, 0, 2e9)]
+    (note,) = extreme_row_notes(rows, Stand(ignored=ignored, labeller=labeller), table)
     words = "extreme rows: key a (x = 1e+09), row 7 (x = 2e+09); ignored while learning, and "
     assert note == f"{words}labelled like any other{end}"
 
