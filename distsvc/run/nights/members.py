@@ -29,10 +29,11 @@ class Members:
     def published(
         self, keys: np.ndarray, labels: np.ndarray, outliers: np.ndarray, ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and outlier flags (n,) of rows, as published for rows that are members.
+        """Return labels and outlier flags (n,) of rows: for members, the published ones.
 
-        All other rows keep `labels` and `outliers` (n,), which the previous model assigned. The
-        rows' `keys` (n,) are unique. A label is a position in the clusters' `ids` (k,).
+        All rows that are no members of a cluster in `ids` (k,) keep `labels` and `outliers` (n,),
+        which the previous model assigned. The rows' `keys` (n,) are unique. A label is a position
+        in `ids`.
         """
         labels, outliers = labels.copy(), outliers.copy()
         _, here, own = np.intersect1d(keys, self.keys, assume_unique=True, return_indices=True)
