@@ -108,6 +108,7 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
 def with_model_settings(job: Job, previous: Previous | None) -> Job:
     """Return the job with the previous model's columns, missing values, logarithms and encodings.
+
     Without a previous model, or if the job refits, return the job unchanged.
     """
     if previous is None or job.model.mode == "refit":
