@@ -47,6 +47,12 @@ _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 """Pattern of a number and the unit behind it."""
 
+LIMIT_SIGNS = "<>\u2264\u2265= "
+"""Characters before the number of a limit."""
+
+_LIMIT = re.compile(r"[<>\u2264\u2265]=? ?(\d+\.?\d*|\.\d+)")
+"""Pattern of limits, such as <0.5 for values below the limit of detection."""
+
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
 """Pattern of dates and times that begin with a year or a day, and of months (2026-11)."""
 
@@ -110,6 +116,11 @@ class TextStats:
     def odd(self) -> Counter[str]:
         """The values that are no plain numbers."""
         return self.spelled + self.words
+
+    @property
+    def limit(self) -> str | None:
+        """The commonest value that is a limit, such as <0.5; None if there is no such value."""
+        return next((word for word, _ in self.words.most_common() if _LIMIT.fullmatch(word)), None)
 
     @property
     def are_mixed(self) -> bool:

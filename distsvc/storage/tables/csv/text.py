@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.numeric_text import (
+    LIMIT_SIGNS,
     NO_NUMBER,
     NUMBER_PATTERN,
     SPELLED,
@@ -202,9 +203,11 @@ def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | 
         for name, words in itertools.islice(mixed.items(), most)
     ]
     more = f"; and {len(mixed) - most} more columns" if len(mixed) > most else ""
+    limit = next(filter(None, (words.limit for words in mixed.values())), None)
+    how = f" (write {limit!r} as {limit.lstrip(LIMIT_SIGNS)})" if limit is not None else ""
     return DataError(
-        f"{file.shown}, {'; '.join(found)}{more}; mend the values, leave them empty if they are "
-        "missing, or leave the column out by input.exclude"
+        f"{file.shown}, {'; '.join(found)}{more}; mend the values{how}, leave them empty "
+        "if they are missing, or leave the column out by input.exclude"
     )
 
 

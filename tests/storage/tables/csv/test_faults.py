@@ -111,6 +111,14 @@ def test_one_error_lists_all_words_that_are_no_numbers(tmp_path, monkeypatch, la
     assert "leave them empty if they are missing" in message
 
 
+@pytest.mark.parametrize(("word", "number"), [("<0.5", "0.5"), ("> 90", "90"), ("\u2264.1", ".1")])
+def test_error_about_limits_of_detection_shows_the_number_to_write(tmp_path, word, number):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["x,y", *(f"{k}.5,{k}" for k in range(99)), f"{word},1", "n.d.,1"]))
+    message = refused(path, tmp_path)
+    assert f"mend the values (write {word!r} as {number}), leave them empty" in message
+
+
 def test_many_words_and_columns_are_counted(tmp_path):
     rows = [[f"{k}.5" if k % 2 else f"w{k // 2:02}x" for _ in range(7)] for k in range(41)]
     path = tmp_path / "t.csv"
