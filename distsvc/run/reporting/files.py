@@ -157,6 +157,10 @@ MOSTLY_MISSING = 0.8
 """Share of a cluster's rows without a value above which the report warns about the cluster."""
 
 
+MOSTLY_OUTSIDE = 0.5
+"""Share of a cluster's rows outside above which the report warns about the cluster."""
+
+
 def make_report(
     run: RunDirectory, job: Job, learned: Learned, comparison: Comparison, command: str
 ) -> Report:
@@ -181,6 +185,8 @@ def make_report(
     if "n_clusters" in fitted:
         fitted = fitted | {"n_clusters": counts.n_clusters}
     notes = [*(one.note for one in separating), *comparison.notes]
+    if clustered and rule.words.has_outliers:
+        notes += notes_of_outside(counts.sizes, labeller.ids)
     report = Report(
         title=_title(job),
         distsvc_version=__version__,
@@ -304,6 +310,21 @@ def _doubts_of_missing(parts: Parts, ids: np.ndarray) -> list[str]:
         for k in np.flatnonzero(missing & (others < 1 - MOSTLY_MISSING)):
             doubts.append(f"most rows of cluster {ids[found.label[k]]} have no {column.column}")
     return doubts
+
+
+def notes_of_outside(sizes: np.ndarray, ids: np.ndarray) -> list[str]:
+    """Return warnings about clusters that mostly lie outside, unless most rows of the table do.
+
+    `sizes` (k, 2) are the rows of each cluster inside and outside, and `ids` (k,) the cluster ids.
+    """
+    rows, outside = sizes.sum(axis=1), sizes[:, 1]
+    if outside.sum() > MOSTLY_OUTSIDE * rows.sum():
+        return []
+    return [
+        f"{outside[c]:,} of the {rows[c]:,} rows of cluster {ids[c]} are outliers: if you "
+        "remove outliers, you remove this cluster"
+        for c in np.flatnonzero(outside > MOSTLY_OUTSIDE * rows)
+    ]
 
 
 def _title(job: Job) -> str:

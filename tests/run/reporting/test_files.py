@@ -23,7 +23,7 @@ from distsvc.report.sections.headline import outcome
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.job import run_job
 from distsvc.run.reporting import files
-from distsvc.run.reporting.files import rewrite_page
+from distsvc.run.reporting.files import notes_of_outside, rewrite_page
 from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.blob_jobs import check_manifest, copied
@@ -45,6 +45,15 @@ def test_the_page_can_be_written_again(blob_run, tmp_path):
     check_manifest(copy)
     with pytest.raises(InputNotFoundError, match="no run is published in"):
         rewrite_page(str(tmp_path))
+
+
+def test_a_warning_names_a_cluster_that_is_mostly_outliers():
+    sizes = np.array([[4000, 9], [3, 161], [80, 80], [0, 0]])
+    assert notes_of_outside(sizes, np.array([0, 7, 8, 9])) == [
+        "161 of the 164 rows of cluster 7 are outliers: if you remove outliers, you remove this "
+        "cluster"
+    ]
+    assert not notes_of_outside(sizes[:, ::-1], np.arange(4)), "nearly all rows are outside"
 
 
 def test_the_page_is_not_written_during_a_run(blob_run, tmp_path):
