@@ -59,7 +59,7 @@ MAX_PROCESSES = 2
 
 
 def signature(form: str) -> tuple[Any, ...]:
-    """Return numba's types for a value of `FORMS`."""
+    """Return the argument types of numba for `form`, a value of `FORMS`."""
     words = [word.partition(":") for word in form.split()]
     kinds = [(getattr(types, code), dimensions) for code, _, dimensions in words]
     return tuple(types.Array(kind, int(n), "C") if n else kind for kind, n in kinds)
@@ -118,9 +118,9 @@ class Helpers:
 
 @contextmanager
 def compiling_ahead(n_threads: int = MAX_PROCESSES + 1) -> Iterator[None]:
-    """Compile kernels in other processes during the block, if they are not in the cache.
+    """Compile the kernels that the cache lacks in other processes, during the block.
 
-    The processes start at once if the cache is empty, otherwise with the first missing kernel. They
+    The processes start at once if the cache is empty, else when a missing kernel is needed. They
     end with the block. With one thread, or without a second core, no process is started.
     """
     folder, n = jit.cache_folder(), min(n_threads, _cores(), MAX_PROCESSES + 1) - 1

@@ -17,7 +17,7 @@ from distsvc.kernels.level_tree import root_of
 from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, squared_distances
 
 STACK_SIZE = 1024
-"""Maximum number of pairs of boxes on the stack; each of at most 64 levels adds two or fewer."""
+"""Size of the stack for pairs of boxes; each of at most 64 levels of the tree adds two or fewer."""
 
 
 @kernel
@@ -122,9 +122,9 @@ def merge_neighbours(P, arrived, radius):
 
 @inlined
 def sample_place(s, samples):
-    """Return the place in (0, 1) of sample s on a segment; samples go from the middle outwards.
+    """Return the position in (0, 1) of sample s on a segment; samples go from the middle outwards.
 
-    A segment between two clusters is outside them near its middle, so the search ends early.
+    The middle of a segment between two clusters is mostly outside both, so the search ends early.
     """
     place = (samples + 1) // 2 + (s + 1) // 2 * (1 if s % 2 == 1 else -1)
     return np.float32(place / (samples + 1))
@@ -222,8 +222,9 @@ def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, fores
 def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, values):
     """Return True if a bound shows that no segment from box u to box v is inside.
 
-    For each of the `samples`, its points on all these segments lie in a box between u and v. The
-    bound is the weighted kernel sum by the distances of the vectors from this box.
+    Sample s of every such segment lies in a box between u and v. At the vectors' distances from
+    that box, the weighted kernel sum is an upper bound. No segment is inside if the bound is below
+    `level` for one of the `samples`.
     """
     d, b = S.shape
     one, zero = np.float32(1.0), np.float32(0.0)
@@ -253,9 +254,9 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
 
 @inlined
 def _is_whole(u, whole, first, last, child, parent):
-    """Return True, and set whole[u], if all vertices of box u are known to be in one component.
+    """Return True if all vertices of box u are known to be in one component; then set whole[u].
 
-    An inner box is tested by its two halves.
+    The test of an inner box only compares its two halves.
     """
     if whole[u]:
         return True

@@ -36,13 +36,13 @@ def _normalise(x, mean, v):
 
 @inlined
 def _decay(t):
-    """Return the squared factor (t + 1)^-1/5 of a node's bandwidth at its t-th row."""
+    """Return the square of (t + 1)^-1/5, a factor of a node's bandwidth at its t-th row."""
     return (t + 1.0) ** (2.0 * -0.2)
 
 
 @kernel
 def bandwidth_decays(out):
-    """Set out (m,) float64 to the `decays` of `learn`, by number of the node's row."""
+    """Set out[t] to `_decay(t)` for all t below m: the table `decays` (m,) float64 of `learn`."""
     for t in range(out.shape[0]):
         out[t] = _decay(t)
 
@@ -55,8 +55,8 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
     float64, and visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in
     the bottom level, whose nodes have a mean and visits but no hyperplane.
 
-    Let t be the node's visits including this row, at most `most_visits`. Mean and variance are
-    updated first, and start as if the node had already seen a row of zeros. Then
+    Let t be the node's number of visits with this row, but at most `most_visits`. Mean and variance
+    are updated first, and start as if the node had already learned from a row of zeros. Then
 
         p = v.(x - mean),    h = bandwidth sigma (t + 1)^-0.2 with sigma = sqrt(variance),
         g = (b - p) / h^3 exp(-(b - p)^2 / 2 h^2),
@@ -161,10 +161,10 @@ def route(X, V, thresholds, spreads, children):
 
 @kernel
 def add_rows(X, ends, counts, sums, squares):
-    """Add the rows x of X (n, d) float32 to the counts, sums and sums of ||x||^2 of their nodes.
+    """Add rows of X (n, d) float32 to the sums of their nodes, ends (n,) int32.
 
-    ends (n,) int32 are the rows' nodes. counts (nodes,), sums (nodes, d) and squares (nodes,) are
-    float64.
+    The sums of 1, x and ||x||^2 over a node's rows x are counts (nodes,), sums (nodes, d) and
+    squares (nodes,), all float64.
     """
     for i in range(X.shape[0]):
         x = X[i]

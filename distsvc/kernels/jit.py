@@ -5,11 +5,11 @@
 * There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
   processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
 * Numba's wrappers for callers in C and Python are left out where unused, because they take time and
-  memory to compile. The functions that a kernel calls, numba's too, have no machine code of their
-  own: they are optimised and translated with the kernel.
-* Every kernel is called with one set of types only. It is compiled on its first call, once, into a
-  cache on the local disk. A process locks a file while it compiles a kernel, and others wait for
-  the cache file. Without a trusted folder, each process compiles.
+  memory to compile. A function that a kernel calls, even a function of numba, gets no machine code
+  of its own: it is optimised and translated as a part of the kernel.
+* Every kernel is called with one set of types only. Its first call compiles it, once, into a cache
+  on the local disk. A process locks a file while it compiles a kernel, and other processes wait for
+  the cache file. Without a trusted cache folder, each process compiles all kernels that it calls.
 * The cache is keyed by a digest of the kernels' sources and numba's version, so that environments
   and checkouts with equal digests share it.
 * A cache file ends with a checksum. If it is damaged, the kernel is compiled again. If it can't be
@@ -60,7 +60,7 @@ def cache_folder() -> Path | None:
 
 
 def _folder() -> tuple[Path, str]:
-    """Return the folder of compiled code, and why it is refused ("" if it is not)."""
+    """Return the folder of compiled code, and the reason if it is refused, else ""."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     folder = Path(given) if given else Path(tempfile.gettempdir()) / f"distsvc-kernels-{user}"
@@ -107,7 +107,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 class _NoFolder(NullCache):
-    """The cache of a kernel without a trusted folder, which only warns."""
+    """Cache that stores nothing and logs a warning, for processes without a trusted folder."""
 
     def load_overload(self, sig: object, target_context: object) -> None:
         _warn_not_kept(_folder()[1], os.getpid())
@@ -115,7 +115,7 @@ class _NoFolder(NullCache):
 
 @cache
 def _warn_not_kept(because: str, process: int = 0) -> None:
-    """Log, once in a process, why kernels are not cached."""
+    """Log, once for each process id, the reason why kernels are not cached."""
     _LOG.warning("compiled code is not kept", extra={"fields": {"because": because}})
 
 
@@ -132,17 +132,18 @@ _help: Callable[[], bool] | None = None
 def set_helpers(
     on_miss: Callable[[], object] | None = None, compile_other: Callable[[], bool] | None = None
 ) -> None:
-    """Set a callback for a kernel that is not in the cache, and another for waiting.
+    """Set two callbacks for kernels that are missing in the cache.
 
-    `compile_other` is called while another process compiles a kernel. It returns False if there is
-    nothing left to compile.
+    `on_miss` is called when a missing kernel is needed. `compile_other` is called while another
+    process compiles the needed kernel. It compiles a different kernel, or returns False if none is
+    left.
     """
     global _on_miss, _help
     _on_miss, _help = on_miss, compile_other
 
 
 def is_missing(compiled: Any) -> bool:
-    """Return True if a kernel can be cached and is not in the cache."""
+    """Return True if a kernel has a cache, and the cache lacks it."""
     return isinstance(compiled._cache, _Cache) and compiled._cache.is_missing()
 
 
@@ -212,7 +213,7 @@ class _InFolder(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, whose errors are only logged."""
+    """Numba's cache of one kernel; errors are logged, and a lock makes one process compile."""
 
     _impl_class = _InFolder
     _began: float | None = None  # time of the miss, minus `_compile_seconds` so far
@@ -334,12 +335,12 @@ def compile_seconds() -> float:
 
 @cache
 def _log_once(event: str, process: int) -> None:
-    """Log an event once in each `process`: a forked process inherits the cache of its parent."""
+    """Log an event once for each process id; a forked process inherits its parent's entries."""
     _LOG.info(event, extra={"fields": {}})
 
 
 class _Part(JITCodeLibrary):
-    """The code of a function that kernels call; it is optimised and translated with a kernel."""
+    """Code of a function that kernels call, without machine code: kernels translate it."""
 
     def add_ir_module(self, ir_module: Any) -> None:
         if ir_module.name != "cfunc_wrapper":  # numba's own functions have this wrapper
@@ -365,7 +366,7 @@ class _NoEnvironment:
 
 @contextmanager
 def _libraries_of(kind: type[JITCodeLibrary], codegen: Any) -> Iterator[None]:
-    """Let numba create libraries of this class; the caller has numba's compiler lock."""
+    """Make numba create libraries of class `kind` in the block, under numba's compiler lock."""
     before, codegen._library_class = codegen._library_class, kind
     try:
         yield
@@ -374,7 +375,7 @@ def _libraries_of(kind: type[JITCodeLibrary], codegen: Any) -> Iterator[None]:
 
 
 class _KernelCompiler(Compiler):
-    """Numba's compiler, except that the functions a kernel calls have no own machine code."""
+    """Numba's compiler, except that functions called by a kernel get no machine code."""
 
     def _compile_bytecode(self) -> Any:
         state = self.state

@@ -125,7 +125,7 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
 
 
 class _RowCode:
-    """Builder of the vector code of a call whose arrays have rows of `ROWS_AT_ONCE` elements."""
+    """Writes the vector code of one function call; its arrays have rows of `ROWS_AT_ONCE`."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, kinds: list[types.Type], values: Any):
         self.builder = builder
@@ -139,7 +139,7 @@ class _RowCode:
         self.first = context.get_constant(types.intp, 0)
 
     def read(self, array: Any, place: ir.Value, element: ir.Type) -> ir.Value:
-        """Return a row of an array as a vector of `element`, a type of the same size."""
+        """Return row `place` of an array as a vector of `element`, a type as large as its own."""
         at = self._address(array, place, element)
         return self.builder.load(at, align=1, typ=_vector(element))
 
@@ -177,7 +177,10 @@ def _constant(element: ir.Type, value: float) -> ir.Constant:
 
 
 def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
-    """Return a typing function of numba for a function without result, compiled by `code`."""
+    """Return a typing function of numba for a function that returns nothing.
+
+    `code` writes the function's vector code.
+    """
 
     def typed(*kinds: types.Type) -> Intrinsic:
         own = [k if isinstance(k, types.Array) or k == types.int32 else types.intp for k in kinds]

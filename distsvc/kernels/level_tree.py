@@ -1,8 +1,9 @@
 """Tree of the level sets {f >= level}, and the significance of its splits.
 
-The edges of a graph have heights, and are taken by falling height. An edge joins two components or
-none. A component is born at the level at which its mass first reaches a minimum. If an edge joins
-two such components, the edge is a split, and the component born at the lower level dies.
+The edges of a graph have heights, and are added by falling height. An edge joins two components, or
+its ends are in one component already. A component is born at the level at which its mass first
+reaches a minimum. If an edge joins two components that are born, the edge is a split, and the
+component born at the lower level dies.
 
 The edges that joined components are a maximum spanning tree: no other path between two vertices has
 a higher lowest edge. Removing edges that are splits therefore leaves the clusters between them.
@@ -23,7 +24,7 @@ EXACT_SUM_ROWS = 2**20
 and their loops vectorise better than loops over int64."""
 
 MIN_BOUND_RATIO = np.float32(1.001)
-"""Minimum ratio of bounds that decides between two kernel sums; far above rounding errors."""
+"""Factor on upper bounds of kernel sums in `vote`; it covers rounding errors many times."""
 
 INFINITE = np.float32(np.inf).view(np.int32)
 """Bits of the float32 infinity."""
@@ -147,8 +148,8 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
     K(saddle, x), the sums (4, s) int64 are of D, of D^2, of 1 (the number of rows), and of
     K(peak, x). All but the number of rows are in units of 1 / FIXED_POINT_UNITS.
 
-    Unless `ties`, rows exactly at the peak or the saddle are skipped: a support vector is itself a
-    row, which would raise the density at its own place.
+    Rows exactly at the peak or the saddle are skipped, since a support vector is a row itself and
+    would raise the density at its own position. With `ties`, they are added, too.
     """
     n, s = X.shape[0], peaks.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -192,9 +193,9 @@ def vote(X, S, a, ends, gamma):
     group c are from ends[c - 1] to ends[c], ends (k,) int64. The first of equal groups wins.
 
     Exponents are relative to the nearest vector's, so that sums of distant rows do not vanish.
-    Bounds decide most rows without their sums. A lower bound of the nearest vector's group is its
-    smallest weight, since the nearest vector counts fully. An upper bound of another group has all
-    its weight at the distance of its nearest vector.
+    Bounds decide most rows without their sums. The lower bound for the nearest vector's group is
+    its smallest weight, since the relative kernel value of the nearest vector is 1. The upper bound
+    for another group is its total weight times the kernel value of its nearest vector.
     """
     n, b, k = X.shape[0], S.shape[1], ends.size
     scale = -np.float32(gamma) * LOG2_E

@@ -26,10 +26,10 @@ BOUND_TOLERANCE = 1e-12
 """Distance from the bounds 0 and 1 below which alpha is set to the bound."""
 
 SMALLEST = np.finfo(np.float64).tiny
-"""Least divisor of a step between equal rows, below any curvature whatever the rows' unit."""
+"""Minimum curvature by which a step is divided; the curvature between equal rows is 0."""
 
 CHANGE, MOVED, COST = 0, 1, 2
-"""Places in `tally`."""
+"""Indices in `tally`: change of the objective, number of moved pairs, and cost."""
 
 
 @inlined
@@ -40,9 +40,10 @@ def _at_bound(a):
 
 @inlined
 def _move(alpha, up, down, violation, curvature, tally):
-    """Raise alpha[up] and lower alpha[down] to the minimum within the bounds; return the step.
+    """Raise alpha[up] and lower alpha[down] by one step; return the step.
 
-    Alphas at a bound are exactly 0 or 1, since a comparison decides whether a row can move again.
+    The step minimises the objective within the bounds 0 and 1. An alpha at a bound is exactly 0 or
+    1, since a comparison decides whether the row can move again.
     """
     room, stock = 1.0 - alpha[up], alpha[down]
     both = alpha[up] + alpha[down]
@@ -75,8 +76,9 @@ def _is_stuck(members, alpha):
 def _most_violating(members, G, alpha):
     """Return the most violating pair of the rows `members`.
 
-    The first row has the lowest G of the rows whose alpha can increase. The second row has the
-    highest G of the rows whose alpha can decrease. If there is no such row, it is -1.
+    The first is the row with the lowest gradient G among the rows whose alpha can increase. The
+    second is the row with the highest G among the rows whose alpha can decrease. -1 stands for no
+    such row.
     """
     up, down = -1, -1
     for i in members:
@@ -158,9 +160,9 @@ def descend(
     inner steps of Algorithm 5. Larger groups are Algorithm 4 with r = `inner`. u and alpha are
     changed in place. The computed components of the gradient are written to G (n,) float64.
 
-    The inner product of sparse rows with squared lengths `squares` (n,) is computed by writing one
-    row into `spread` (d,), which is faster than merging sorted indices. `spread` is zero before and
-    after the call.
+    Only sparse rows need `squares` (n,), their squared lengths, and `spread` (d,), which is zero
+    before and after the call. The product of two rows is computed by writing one into `spread`,
+    which is faster than merging sorted indices.
     """
     dense, d = indices.size == 0, u.shape[0]
     for begin in range(0, order.shape[0], size):
@@ -196,9 +198,10 @@ def descend(
 
 @kernel
 def extremes(G, alpha, rows):
-    """Return the lowest G where alpha can increase, and the highest G where alpha can decrease.
+    """Return the lowest gradient G where alpha < 1, and the highest G where alpha > 0.
 
-    Only `rows` (m,) int64 are used. Without such rows the results are infinity and -infinity.
+    Only the `rows` (m,) int64 are compared. Their alpha can increase or decrease, respectively. If
+    no alpha can, the results are infinity and -infinity.
     """
     least, most = np.inf, -np.inf
     for i in rows:
@@ -266,9 +269,10 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 
 @kernel
 def shrink(G, alpha, rows, least, most):
-    """Return the `rows` (m,) int64 without rows whose G keeps alpha at a bound.
+    """Return those of the `rows` (m,) int64 that a step may still move.
 
-    `least` and `most` are from `extremes`.
+    `least` and `most` are from `extremes`. Rows with alpha = 1 and G < least are left out, and rows
+    with alpha = 0 and G > most: no pair with such a row violates optimality.
     """
     kept = np.empty(rows.shape[0], np.int64)
     n = 0

@@ -1,7 +1,8 @@
 """Expectation maximisation (EM) for mixtures of normals times categorical distributions.
 
-Shapes of arrays are by K components, p numbers, q categories with L levels in all, and n rows.
-`fit_cells` fits normals to one column whose values are known up to a cell.
+In shapes, K is the number of components, p of numeric columns, q of categorical columns, L of their
+levels in all, and n of rows. `fit_cells` fits normals to one column whose values are known up to a
+cell.
 """
 
 import math
@@ -21,13 +22,13 @@ INVERSE_FACTORIALS = tuple(1.0 / math.factorial(i) for i in range(11, -1, -1))
 """Coefficients of the Taylor polynomial of e^r, from degree 11 to 0."""
 
 MIN_LOG_SHARE = -120.0
-"""Log density of a component, relative to the highest, below which its posterior is 0."""
+"""Log density, relative to the highest of all components, below which a posterior is 0."""
 
 MIN_RELATIVE_SD = 0.05
 """Minimum standard deviation of a density, relative to the column's standard deviation."""
 
 MIN_POSTERIOR = 1e-5
-"""Posterior up to which a row is skipped in a component's sums, to save time."""
+"""Rows with at most this posterior in a component are skipped in its sums, to save time."""
 
 PRIOR_MEAN_ROWS = 0.01
 """Weight of the prior mean, in rows (Fraley and Raftery 2007)."""
@@ -139,11 +140,12 @@ def exponential(t):
 
 @inlined
 def set_factors(covariances, means, log_weights, present, factors, centres, constants):
-    """Prepare the density of each component for the numbers `present`, which are padded by -1.
+    """Prepare the density of each component for rows with the numeric columns `present` (p,).
 
-    Returns how many numbers are present. centres (K, p) are set to means, and constants (K,) to log
-    densities at the means plus `log_weights`. factors (K, p, p) are set to inverse Cholesky
-    factors, or factors[:, 0] to inverse standard deviations if covariances are diagonal.
+    `present` are indices, padded by -1. Returns their number. centres (K, p) are set to means, and
+    constants (K,) to log densities at the means plus `log_weights`. factors (K, p, p) are set to
+    inverse Cholesky factors, or factors[:, 0] to inverse standard deviations if covariances are
+    diagonal.
     """
     (k, s, p), o = covariances.shape, 0
     while o < p and present[o] >= 0:
@@ -169,11 +171,11 @@ def set_factors(covariances, means, log_weights, present, factors, centres, cons
 def set_posteriors(
     values, places, factors, stride, centres, constants, chances, o, n, tops, totals, posteriors
 ):
-    """Set the posteriors (K, T) of n <= T rows with numbers values (o, T), T = ROWS_AT_ONCE.
+    """Set the posteriors (K, T) of the first n of T = ROWS_AT_ONCE rows.
 
-    places (q, T) are the columns of `chances` for the rows' levels. tops (T,) and totals (T,) are
-    set so that log-likelihoods are tops + log(totals). `stride` is as in `squares_of_products`.
-    Short loops over rows are vectorised.
+    values (o, T) are the rows' known numbers, and places (q, T) the columns of `chances` for their
+    levels. tops (T,) and totals (T,) are set so that log-likelihoods are tops + log(totals).
+    `stride` is as in `squares_of_products`. Short loops over rows are vectorised.
     """
     gaps = np.empty((o, ROWS_AT_ONCE))
     for c in range(constants.shape[0]):
@@ -201,7 +203,7 @@ def set_posteriors(
 
 @inlined
 def with_missing_levels(table, missing):
-    """Return table (K, L) with q more columns `missing` (K, q), for missing levels."""
+    """Return `table` (K, L) with the columns `missing` (K, q), for missing levels, appended."""
     k, n = table.shape
     wide = np.empty((k, n + missing.shape[1]))
     for c in range(k):  # an assignment of arrays would compile messages about their shapes
@@ -212,9 +214,9 @@ def with_missing_levels(table, missing):
 
 @unchecked
 def _set_best(sums, n, best, highest):
-    """Set best (T,) int32 to the clusters with the highest of the sums (k, T), for n rows.
+    """Set best (T,) int32 to the cluster with the highest of the sums (k, T), for n of T rows.
 
-    highest (T,) float32 are set to these sums.
+    highest (T,) float32 are set to the highest sums.
     """
     for c in range(sums.shape[0]):
         own = sums[c]

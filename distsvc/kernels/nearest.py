@@ -20,7 +20,7 @@ LOWER_BOUND_FACTOR = np.float32(0.9999)
 """Factor on lower bounds of squared distances, which covers the rounding of float32."""
 
 GROUPS_A_NEIGHBOUR = 8
-"""Number of groups of rows for each neighbour; more groups give a better bound."""
+"""Groups of rows for each neighbour in `set_nearest`; more groups give a tighter bound."""
 
 MAX_ROUNDED = np.int32(2**15 - 1)
 """Maximum int16, above the upper 16 bits of every float32 squared distance."""
@@ -134,15 +134,15 @@ def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
 
 @kernel
 def set_nearest(points, rows, first, squares, numbers):
-    """Set the k nearest other rows of the b rows from `first` on, by ascending distance.
+    """Find the k nearest other rows of b rows, from number `first` on, by ascending distance.
 
-    points (m, d) float32 and rows (m, d) float64 are the same numbers, m > k. `squares` (b, k)
-    float64 are set to squared distances, and `numbers` (b, k) int64 to indices. Among equal
+    points (m, d) float32 and rows (m, d) float64 are one table in two precisions, m > k. `squares`
+    (b, k) float64 are set to squared distances, and `numbers` (b, k) int64 to indices. Among equal
     distances, earlier rows come first.
 
-    Distances are first computed in float32, and rounded to 8 significant bits. The lowest one in
-    each group of rows gives a bound on the k-th lowest distance. Exact distances are then computed
-    only for rows within this bound.
+    Distances are first computed in float32, and rounded to 8 significant bits. The lowest distances
+    in groups of rows give an upper bound on the k-th lowest distance. Exact distances are then
+    computed only for rows within this bound.
     """
     (m, d), (b, k) = points.shape, squares.shape
     n_groups = m // max(m // (GROUPS_A_NEIGHBOUR * (k + 1)), 1)  # g, g + n_groups, ... is a group
@@ -199,9 +199,9 @@ def log_nearness(X, P, k, least, out):
     """Set out[i] to minus the logarithm of the mean distance of x_i to the k nearest points.
 
     X (n, d) and P (d, m) are float32, m > k, and out (n,) is float64. The mean is the root mean
-    square. Squares are rounded to 8 significant bits, so that the mean is within 0.2 %. If x_i
-    equals a point, one such point is skipped, since x_i itself may be among the points. `least` is
-    a positive float32, and lower mean squares are raised to it. Rows with NaN distances get NaN.
+    square, with an error of 0.2 % at most, because squares are rounded to 8 significant bits. If
+    x_i equals a point, one such point is skipped, since x_i itself may be among the points. `least`
+    is a positive float32, the minimum of the mean squares. Rows with NaN distances get NaN.
 
     Rows fill the vector registers. The last row is repeated to fill its block.
     """

@@ -1,9 +1,10 @@
-"""The density of one column of a population, given the columns before it.
+"""The density of one column, given the columns before it, among rows of one population.
 
-A number is regressed on earlier numbers, their hinges, and products of two. Terms are added while
-the BIC improves (Friedman 1991). The BIC also chooses the variance and the shape of the residuals.
-The cells of a rounded number have an ordered probit. A category has a logistic regression on the
-columns that a score test chooses.
+A numeric column is regressed on earlier numeric columns, on hinges of these, and on products of
+two. Terms are added while the BIC improves (Friedman 1991). The BIC also chooses the variance and
+the shape of the residuals. A rounded column, whose values are known up to a cell, is modelled by an
+ordered probit. A categorical column is modelled by a logistic regression on the columns that a
+score test chooses.
 """
 
 import math
@@ -19,22 +20,22 @@ TAILS = (3.0, 5.0, 8.0, 14.0)
 """Degrees of freedom that are tried in Student's t for residuals."""
 
 MAX_TERMS = 60
-"""Maximum number of products and hinges that are tried for a number, by their correlation with it;
-also the maximum number of coefficients of a category, except intercepts."""
+"""Maximum number of products and hinges that are tried for a numeric column; those with the highest
+correlation are tried. Also the maximum number of coefficients of a category, except intercepts."""
 
 MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
 """Quantiles of residuals that are tried as the mode of a two-piece normal. A mode at a quantile
 near 0 or 1 would fit half of a cluster."""
 
 MAX_VARIANCE_TERMS = 6
-"""Maximum number of terms that the logarithm of a number's variance depends on."""
+"""Maximum number of terms on which the log variance of a numeric column depends."""
 
 SIGNAL_SHARE = 0.5
 """Share of a variance above which signal outweighs noise.
 
-Residuals may have a shape that is not normal if more than this share of their variance is signal:
-all but `MIN_RELATIVE_SD` squared. `models.automatic.engine` takes columns for signals if their
-components above noise have more than this share.
+The variance of residuals includes an assumed error, `MIN_RELATIVE_SD` squared; the rest is signal.
+Residuals can have a shape other than the normal only if signal has more than this share of their
+variance. `models.automatic.engine` has the same limit for the columns of a table.
 """
 
 NEWTON_STEPS = 8
@@ -58,10 +59,11 @@ def copy(x, out):
 
 @inlined
 def fill_term(V, knots, place, term, out):
-    """Set out (n,) to a term for the regression of V[place] on the earlier rows of V (p, n).
+    """Set out (n,) to one regressor for V[place], made from earlier columns V[i], i < place.
 
-    `term` counts first the earlier rows V[i], then products of two, then hinges max(V[i] - knot, 0)
-    at knots[i], knots (p, K).
+    V (p, n) has a row for each column of the table. `term` is the regressor's number. The first
+    numbers are the earlier columns, the next are products of two different ones, and the last are
+    hinges max(V[i] - knot, 0) at the knots[i] of knots (p, K).
     """
     n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
     if term < place:
@@ -91,10 +93,10 @@ def centre(x):
 
 @inlined
 def candidate_terms(V, knots, place, target):
-    """Return the numbers (s,) of the terms that the centred `target` (m,) may depend on.
+    """Return the regressors (s,) int64 that are tried for the centred `target` (m,), ascending.
 
-    They are all earlier numbers, then at most `MAX_TERMS` other terms, which have the highest
-    correlation with `target`.
+    They are numbered as in `fill_term`: all earlier columns, and the at most `MAX_TERMS` products
+    and hinges with the highest correlation with `target`.
     """
     more = place * (place - 1) // 2 + place * knots.shape[1]
     if more <= MAX_TERMS:
@@ -119,9 +121,10 @@ def candidate_terms(V, knots, place, target):
 def regress(F, r, n_linear, log_n, chosen, coefficients):
     """Regress r (m,) on some of the terms F (s, m), all centred; r becomes the residuals.
 
-    Terms are added one by one while the BIC improves, at first only from the first n_linear. Each
-    is made orthogonal to the chosen terms (Gram-Schmidt). Writes the indices of the chosen terms
-    into chosen (s,) and their coefficients into coefficients (s,), and returns their number.
+    Terms are added one by one while the BIC improves, each at a cost of `log_n`. The first n_linear
+    terms are tried before the others. Each added term is made orthogonal to the terms before it
+    (Gram-Schmidt). The indices of the added terms are written to chosen (s,), and their
+    coefficients to coefficients (s,). Returns the number of added terms.
     """
     s, m = F.shape
     # Squared lengths of the terms orthogonal to the chosen terms, and their products with r.
@@ -204,7 +207,7 @@ def fit_log_variance(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c, constant):
-    """Return the log density of a standardised residual z by the result of `fit_shape`."""
+    """Return the log density of a standardised residual z; `fit_shape` returns the other five."""
     if kind == STUDENT:
         return constant - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     side = z if kind == NORMAL else (z - a) / (b if z < a else c)
@@ -288,13 +291,14 @@ def fit_shape(z, log_n):
 
 @kernel
 def describe_number(V, knots, place, y, own, log_n, densities, only_signal):
-    """Set densities (n,) to the log densities of a number y (n,); return the parameter count.
+    """Set densities (n,) to the log densities of a column y (n,); return the parameter count.
 
-    y may depend on the first `place` numbers of V (p, n) float64, by `fill_term`. The fit uses the
-    rows with indices own (m,). log_n is the logarithm of the number of rows for the BIC.
+    y is regressed on terms (`fill_term`) of the columns V[:place], V (p, n) float64. The fit uses
+    the rows with indices own (m,), and the densities are of all rows. log_n is the logarithm of the
+    number of rows for the BIC.
 
-    With `only_signal`, `densities` are the regression minus its mean, and the number of terms is
-    returned.
+    With `only_signal`, densities are set to the regression's prediction minus its mean instead, and
+    the number of its terms is returned.
     """
     n, m = y.shape[0], own.shape[0]
     if m < 2 and not only_signal:  # a normal density with a variance of 1
@@ -396,11 +400,12 @@ def ordered_probit(counts, x, thresholds):
     """Return the parameters (k + u,) of an ordered probit with the highest likelihood.
 
     counts (k, b, u + 1) are the numbers of rows in k clusters, b groups and u + 1 cells. The latent
-    variable of a row is normal with variance 1. Its mean is the cluster's mean plus a multiple of
-    the group's x (b,). Cells are intervals between u thresholds. Parameters are the multiple, the
-    means of all clusters but the first (0), and the thresholds, which start at `thresholds` (u,).
+    variable of a row is normal with variance 1. Its mean is slope x[group] + mean[cluster], with x
+    (b,) given, and 0 as the mean of the first cluster. Cells are the intervals between u ascending
+    thresholds. The parameters are the slope, the other k - 1 means, and the thresholds, for which
+    `thresholds` (u,) is the start.
 
-    The likelihood is concave (Pratt 1981). Steps are by Fisher scoring, at most 1 long.
+    The log-likelihood is concave (Pratt 1981). Steps are by Fisher scoring, at most 1 long.
     """
     k, b, u = counts.shape[0], counts.shape[1], thresholds.shape[0]
     f = k + u
@@ -453,10 +458,11 @@ def ordered_probit(counts, x, thresholds):
 def describe_cells(signal, cells, own, k, thresholds, log_chances):
     """Set log_chances (k n,) to the log probabilities of the rows' `cells` (n,) in k clusters.
 
-    An ordered probit (McKelvey and Zavoina 1975) is fitted to the indices own (m,). Index c n + i
-    stands for row i in cluster c. The mean of the latent variable is the cluster's mean plus a
-    multiple of signal (k n,), which is rounded to `SIGNAL_BINS` values in the fit. The thresholds
-    start at `thresholds` (u,). Rows with cell -1 get 0.
+    Entry c n + i of `log_chances` and of signal (k n,) is for row i in cluster c. An ordered probit
+    (McKelvey and Zavoina 1975) is fitted to the entries with indices own (m,): the mean of the
+    latent variable is the cluster's mean plus a multiple of the signal. In the fit, the signal is
+    rounded to `SIGNAL_BINS` values. `thresholds` (u,) is the start of the thresholds between cells.
+    Rows with the cell -1 get the log probability 0.
     """
     n, m, u = cells.shape[0], own.shape[0], thresholds.shape[0]
     low, high = np.inf, -np.inf
@@ -489,7 +495,7 @@ def describe_cells(signal, cells, own, k, thresholds, log_chances):
 
 @inlined
 def set_chances(A, coefficients, chances):
-    """Set the probabilities chances (K, n) of levels by terms A (f, n) and coefficients (K, f)."""
+    """Set chances (K, n) to the probabilities of K levels: the softmax of coefficients @ A."""
     for i in range(A.shape[1]):
         top, whole = -np.inf, 0.0
         for c in range(coefficients.shape[0]):
@@ -507,7 +513,10 @@ def set_chances(A, coefficients, chances):
 
 @inlined
 def logistic_loss(chances, level, coefficients):
-    """Return the penalised negative log-likelihood of level (m,) with probabilities (K, m)."""
+    """Return the penalised negative log-likelihood of the rows' levels (m,).
+
+    `chances` (K, m) are the probabilities of K levels by coefficients (K, f).
+    """
     loss = 0.0
     for i in range(level.shape[0]):
         loss -= math.log(max(chances[level[i], i], 1e-300))
@@ -523,11 +532,11 @@ def logistic_loss(chances, level, coefficients):
 
 @inlined
 def logistic(A, level, n_levels):
-    """Return coefficients (K, f) of level (m,) on terms A (f, m), the first of which is 1.
+    """Return the coefficients (K, f) of a logistic regression of level (m,) on terms A (f, m).
 
-    They maximise the penalised likelihood by Newton's method with halved steps. The coefficients of
-    the first level are 0. The penalty is on the differences between levels: a normal prior with the
-    weight of `PRIOR_MEAN_ROWS` rows.
+    K is `n_levels`, and the first term is 1. The coefficients maximise the penalised likelihood, by
+    Newton's method with halved steps. The coefficients of the first level are 0. The penalty is on
+    the differences between levels: a normal prior with the weight of `PRIOR_MEAN_ROWS` rows.
     """
     f, m = A.shape
     size = (n_levels - 1) * f
@@ -583,8 +592,9 @@ def logistic(A, level, n_levels):
 def describe_category(known, n_known, level, own, shares, log_n, densities):
     """Set densities (n,) to the log probabilities of level (n,); return the parameter count.
 
-    The level may depend on the first n_known rows of known (r, n) float64. The fit uses the rows
-    with indices own (m,). The shares (K,) of levels in the whole table count as one row.
+    The level is regressed on the columns known[:n_known], known (r, n) float64. The fit uses the
+    rows with indices own (m,), and the densities are of all rows. The shares (K,) of levels in the
+    table count as one more row. log_n is the logarithm of the number of rows for the BIC.
     """
     n, m, n_levels = level.shape[0], own.shape[0], shares.shape[0]
     counts = np.zeros(n_levels)

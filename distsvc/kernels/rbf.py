@@ -16,7 +16,7 @@ LOG2_E = np.float32(1.4426950408889634)
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
-"""Maximum squared distance that is subtracted from others; distances themselves may be infinite."""
+"""Upper bound of a squared distance before it is subtracted: infinity minus infinity is NaN."""
 
 ROW_LANES = 256
 """Maximum number of rows whose sums are computed together, term by term."""
@@ -218,8 +218,8 @@ def vote_shares(X, S, a, ends, gamma, power):
 
     Shares of a row add up to 1. Clusters are groups of vectors S (d, B) with weights a (B,), both
     float32, and `ends` (k,), as in `level_tree.vote`. A share is proportional to the cluster's
-    kernel sum to the `power` (float64). Sums are relative to the kernel value of the nearest
-    vector, since they would vanish far from all vectors.
+    kernel sum, raised to the `power` (float64). Sums are relative to the kernel value of the
+    nearest vector, because the sums themselves vanish far from all vectors.
     """
     n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E

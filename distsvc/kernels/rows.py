@@ -59,10 +59,10 @@ def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
 
 @kernel
 def pairs_together(labels, sizes):
-    """Return the number (m, m) int64 of row pairs that are together in clusterings i and j.
+    """Return numbers (m, m) int64 of row pairs: entry i, j is together in clusterings i and j.
 
-    labels (m, n) int32 are the labels of m clusterings. They start from 0 and are below the number
-    of clusters, sizes (m,) int32.
+    labels (m, n) int32 are the labels of m clusterings, and sizes (m,) int32 their numbers of
+    clusters. Labels of clustering i are 0 to sizes[i] - 1.
     """
     m, n = labels.shape
     most = np.int64(0)
@@ -85,11 +85,11 @@ def pairs_together(labels, sizes):
 
 @kernel
 def largest_others(shares, labels, others, other_shares):
-    """Set `others` (n, m) int32 to the m < k clusters with the largest shares besides a row's own.
+    """Set `others` (n, m) int32 to each row's m clusters with the largest shares, without its own.
 
-    They are sorted by descending share, then by cluster. `other_shares` (n, m) float32 are set to
-    their shares. `labels` (n,) int32 are the rows' own clusters. Used entries of `shares` (n, k)
-    float32 are overwritten with -1.
+    The clusters are sorted by descending share, then by number; m is less than k.
+    `other_shares` (n, m) float32 are set to the clusters' shares. `labels` (n,) int32 are the rows'
+    own clusters. Entries of `shares` (n, k) float32 that were read out are overwritten with -1.
     """
     for i in range(shares.shape[0]):
         row = shares[i]

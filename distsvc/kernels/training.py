@@ -2,10 +2,11 @@
 
 Algorithms 1 and 2 of "Scalable Support Vector Clustering Using Budget" (Pham, Le, Dang).
 
-With the step size 1/t, every earlier violation has the weight C/t at step t. So the model is stored
-as w_{t+1} = (C/t) sum_j n_j phi(s_j) with hit counts n_j and one common scale. No step rescales the
-counts, and ties are exact. With removal the counts are whole numbers; projection and merging make
-them real, but never negative. They are float64, with a float32 copy for long sums.
+A hit is a step whose row violates the margin, w.phi(x) < 1. With the step size 1/t, all earlier
+hits have the equal weight C/t at step t. So the model is stored as w_{t+1} = (C/t) sum_j n_j
+phi(s_j), with the numbers of hits n_j and a common scale. No step rescales the counts, and equal
+weights are exactly equal. With removal, counts are whole numbers. Projection and merging make them
+real, but never negative. They are float64, with a float32 copy for long sums.
 
 The vector with the smallest count is removed (section 3.3), in a tie the oldest vector. The vector
 just added is never removed, because otherwise the model would stop changing with removal.
@@ -21,8 +22,8 @@ REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
 """Codes of the maintenance strategies."""
 
 N_VECTORS, STEP, HITS, MAINTAINED, STOPPED_FLAG, RANDOM = 0, 1, 2, 3, 4, 5
-"""Indices in the state: number of vectors, steps, violations, calls of maintenance, 1 after the
-step-norm rule stopped the descent, state of the random number generator of PROJECT_RANDOM."""
+"""Indices in the state: number of vectors, steps, hits, calls of maintenance, 1 after the step-norm
+rule stopped the descent, state of the random number generator of PROJECT_RANDOM."""
 
 ONE_BITS = np.int32(0x3F800000)
 """Bits of the float32 1. The bits of non-negative floats have the order of the floats. Minimum and
@@ -37,7 +38,7 @@ def _set_count(counts, counts32, j, value):
 
 @inlined
 def _smallest_count(counts32, born, n):
-    """Return the slot with the smallest count, in a tie the oldest."""
+    """Return the first slot below n with the smallest count, in a tie the oldest vector's."""
     bits = counts32.view(np.int32)
     low = lowest(bits[:n])
     oldest = np.int64(9223372036854775807)
@@ -52,7 +53,10 @@ def _smallest_count(counts32, born, n):
 
 @inlined
 def _equal_vector(row, n):
-    """Return the last slot whose kernel value is 1, or n if there is none."""
+    """Return the last slot with a vector equal to the current row, or n if there is none.
+
+    `row` are the vectors' kernel values at this row; the value of an equal vector is 1.
+    """
     bits = row.view(np.int32)
     top = np.int32(0)
     for j in range(n):
@@ -67,7 +71,7 @@ def _equal_vector(row, n):
 
 @inlined
 def _random_others(n, p, m, state):
-    """Return m < n different random slots besides p."""
+    """Return m different random slots below n, without slot p."""
     chosen = np.empty(m, np.int64)
     for i in range(m):
         is_new = False
@@ -87,11 +91,12 @@ def _random_others(n, p, m, state):
 
 @inlined
 def _project(S, counts, counts32, p, row, chosen, scale):
-    """Give the weight of vector p to the chosen vectors (m,): phi(p) ~ sum_i d_i phi(s_i), d >= 0.
+    """Project vector p on the chosen vectors (m,), and add its weight to theirs.
 
-    Departure from section 3.3.2: the projection is onto the cone, not the span, by coordinate
-    descent on m variables. The loss never exceeds the loss of a removal. Weights stay non-negative,
-    since the ascent to equilibria would otherwise not be monotone.
+    phi(p) is approximated by sum_i d_i phi(s_i) with d >= 0, by coordinate descent on m variables.
+    `row` are the kernel values of all vectors at p. Departure from section 3.3.2: the projection is
+    onto the cone of the chosen vectors, not their span. The loss never exceeds the loss of a
+    removal. With negative weights, the ascent to equilibria would not be monotone.
     """
     m = chosen.shape[0]
     gram = np.empty((m, m), np.float32)
@@ -126,7 +131,7 @@ def _project(S, counts, counts32, p, row, chosen, scale):
 def _losses(counts32, n, n_p, row, loss, scale):
     """Set loss[j] to the loss of merging a vector of weight n_p with vector j; see `_merge`.
 
-    row[j] is their squared distance.
+    row[j] is the squared distance between both vectors.
     """
     one = np.float32(1.0)
     for j in range(n):
@@ -140,7 +145,7 @@ def _losses(counts32, n, n_p, row, loss, scale):
 
 @inlined
 def _cheapest(loss, n, p):
-    """Return the first slot besides p with the smallest of the first n losses.
+    """Return the slot below n with the smallest loss, except p; the first if tied.
 
     The losses are overwritten with integers that have the order of the floats.
     """
@@ -227,14 +232,15 @@ def descend(
 ):
     """Do one step for each row of X (n, d) float32, in order; return the number of rows used.
 
-    All other arrays are changed in place:
+    `strategy` is a code such as `MERGE`, and projections are on k vectors. All arrays except X are
+    changed in place:
 
-    * S (d, capacity) float32; the capacity is at least min(budget, vectors + n) + 1
-    * counts (capacity,) float64, and their copy counts32 float32
+    * S (d, capacity) float32: vectors; the capacity is at least min(budget, vectors + n) + 1
+    * counts (capacity,) float64: numbers of hits, and their copy counts32 float32
     * born (capacity,) int64: the step of a vector's first hit
     * moments (capacity,) float64: for the average iterate, the sum of the harmonic numbers H_{s-1}
       over a vector's hits at steps s
-    * state (6,) uint64
+    * state (6,) uint64, see `N_VECTORS`
     * sums (2,) float64: H_t and, if theta > 0, ||sum_j n_j phi(s_j)||^2
 
     If theta > 0, the descent stops after a step with ||w_{t+1} - w_t|| <= theta, the papers' rule.

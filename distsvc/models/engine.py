@@ -1,4 +1,4 @@
-"""Engines: the part of every algorithm that its estimator and a job share."""
+"""Engines: the code of an algorithm that both its estimator and a job run."""
 
 from __future__ import annotations
 

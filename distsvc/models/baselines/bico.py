@@ -19,7 +19,7 @@ POINTS_A_CLUSTER = 200
 
 
 class CoresetTree:
-    """The clustering features of the rows so far, as arrays of `distsvc.kernels.baselines`."""
+    """Tree of clustering features that summarise rows, as arrays of `distsvc.kernels.baselines`."""
 
     def __init__(self, size: int, n_features: int):
         slots = size + 1  # once the last slot is used, the tree is too large
@@ -181,7 +181,7 @@ class BICO(StreamBaseline, CentreBaseline):
         self.n_seen_ += len(X)
 
     def _solve(self) -> tuple[np.ndarray, float]:
-        """Return the centres and `inertia_`, cached until the next rows come."""
+        """Return the centres (k, d) and `inertia_`; cached until more rows are added."""
         if not hasattr(self, "solution_"):
             points, weights = self.coreset_points_, self.coreset_weights_
             k = min(int(self.n_clusters), len(points))

@@ -17,12 +17,12 @@ def normal_bandwidth(positions: np.ndarray, factor: float) -> float:
 def binned_density(
     positions: np.ndarray, bandwidth: float, grid_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a grid (g,), and on it the Gaussian kernel density estimate (g,) of positions (n,).
+    """Return a grid (g,), and the Gaussian kernel density estimate (g,) of positions (n,) on it.
 
-    Each position is divided between the two nearest points of the grid. The counts are convolved
+    Each position is divided between the two nearest points of the grid. These counts are convolved
     with the kernel by a Fourier transform, in O(n + g log g). The density integrates to 1. g is
-    `grid_size`, doubled until four steps fit into a bandwidth, but at most `MOST_GRID`. A bandwidth
-    below one step becomes one step.
+    `grid_size`, doubled until four steps of the grid fit into a bandwidth, but at most `MOST_GRID`.
+    A bandwidth is at least one step.
     """
     extent = float(positions.max()) - float(positions.min())
     bandwidth = max(bandwidth, extent / (MOST_GRID - 1 - 2.0 * GRID_MARGIN))
@@ -49,11 +49,11 @@ def binned_density(
 def lowest_minimum(
     positions: np.ndarray, bandwidth: float, grid_size: int, fewest: int
 ) -> tuple[float, float] | None:
-    """Return the place of the lowest inner minimum of a density, and the density there, if any.
+    """Return the position of a density's lowest inner minimum, and the density at it; None if none.
 
-    At least `fewest` positions (n,) must lie at or below the place, and as many above it. A flat
-    stretch, such as a density of 0, is one minimum at its middle. Among equally low minima, the
-    longest stretch is returned, or the first of the longest.
+    The density is of `positions` (n,). At least `fewest` of them must lie at or below the minimum,
+    and as many above it. A flat stretch, such as a density of 0, is one minimum at its middle.
+    Among equally low minima, the longest stretch is returned, or the first of the longest.
     """
     grid, density = binned_density(positions, bandwidth, grid_size)
     starts = np.flatnonzero(np.r_[True, np.diff(density) != 0.0])

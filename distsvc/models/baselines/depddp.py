@@ -135,7 +135,7 @@ class DePDDP(TreeBaseline):
 
 
 class Growth:
-    """A tree that grows on centred rows Z (n, d) float32."""
+    """State of a tree while it grows on centred rows Z (n, d) float32: nodes, leaves, splits."""
 
     def __init__(self, Z: np.ndarray, parameters: DePDDP):
         self.Z, self.parameters = Z, parameters
@@ -146,7 +146,7 @@ class Growth:
         self._add(np.arange(len(Z)))
 
     def split_next(self) -> None:
-        """Split the leaf with the lowest density."""
+        """Split the leaf whose minimum has the lowest density."""
         _, node, direction, threshold, positions = heapq.heappop(self.heap)
         rows, below = self.members.pop(node), positions <= threshold
         inner = {"spread": spread(positions), "direction": direction, "threshold": threshold}
@@ -155,7 +155,7 @@ class Growth:
         self._add(rows[~below])
 
     def _add(self, members: np.ndarray) -> None:
-        """Add a leaf with these rows, and find its split."""
+        """Add a leaf with the rows `members` (m,), and find its possible split."""
         node, nothing = len(self.nodes), np.zeros(self.Z.shape[1], np.float32)
         self.members[node] = members
         of = {"direction": nothing, "threshold": 0.0, "children": (NO_CHILD, NO_CHILD)}

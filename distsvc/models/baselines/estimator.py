@@ -75,12 +75,12 @@ class Baseline(ClusterMixin, DescribesRows):
         return map_blocks(self._rule().labels, X, self.n_jobs)
 
     def _order(self, n_rows: int, seed: int) -> np.ndarray:
-        """Return the order (n,) in which rows are learned: by their keys."""
+        """Return the row numbers (n,) in the order of learning, by ascending random key."""
         rows = np.arange(n_rows)
         return rows if self._in_order else np.argsort(row_keys(seed, rows))
 
     def _groups(self, k: int) -> np.ndarray:
-        """Return the group (n_clusters,) int64 of each cluster, 0 to k - 1, for `cut`."""
+        """Return each cluster's group (n_clusters,) int64, 0 to k - 1, if k groups are formed."""
         raise NotImplementedError
 
     def _hold_rows(self, X: np.ndarray) -> None:

@@ -142,9 +142,9 @@ class FuzzyCMeans(CentreBaseline):
 def alternate(
     X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter: int
 ) -> tuple[np.ndarray, list[float], bool]:
-    """Iterate from centres (k, d) on rows X (n, d), float64.
+    """Iterate fuzzy c-means from first centres (k, d) on rows X (n, d), both float64.
 
-    Return the last centres, all objectives, and whether the iterations converged.
+    Return the last centres, the objectives of all iterations, and whether `tol` was reached.
     """
     memberships = memberships_of(cdist(X, centres, "sqeuclidean"), m)
     objectives: list[float] = []

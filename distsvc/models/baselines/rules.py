@@ -65,7 +65,10 @@ class Centres(Rule):
 
     @classmethod
     def by_size(cls, centres: np.ndarray, X: np.ndarray, weights: np.ndarray | None = None) -> Self:
-        """Return the rule of centres (k, d), ordered by their rows X (n, d), or weights (n,)."""
+        """Return the rule of centres (k, d), sorted so that the cluster with most rows is first.
+
+        The rows are X (n, d), counted by weights (n,) if they are given.
+        """
         sizes = np.bincount(cls(centres).labels(X), weights, len(centres))
         return cls(centres[np.argsort(-sizes, kind="stable")])
 
@@ -100,7 +103,7 @@ class Centres(Rule):
         return shares
 
     def groups(self, sizes: np.ndarray, k: int) -> np.ndarray:
-        """Return the group (m,) int64, 0 to k - 1, of each cluster, if m are merged into k.
+        """Return the group (m,) int64, 0 to k - 1, of each of m clusters, merged into k groups.
 
         Ward's method: repeatedly merge the groups a and b whose merger raises the sum of squares
         least, by |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. Ties go to the first pair. `sizes`
@@ -202,9 +205,10 @@ class Splits(Rule):
         return shares
 
     def groups(self, k: int) -> np.ndarray:
-        """Return the group (m,) int64, 0 to k - 1, of each cluster after the first k - 1 splits.
+        """Return the group (m,) int64, 0 to k - 1, of each of m clusters, merged into k groups.
 
-        Nodes are numbered in the order of splits.
+        The groups are the leaves of the tree after its first k - 1 splits. Nodes are numbered in
+        the order of splits.
         """
         children, clusters = self.children, self.clusters
         splits = np.flatnonzero(children[:, 0] != NO_CHILD)
@@ -218,9 +222,9 @@ class Splits(Rule):
 
 
 def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
-    """Yield each node, the numbers of its rows in Z (n, d) float32, and the rows' positions.
+    """Yield each node's number, its row numbers in Z (n, d) float32, and the rows' positions.
 
-    Positions are projections on the node's direction, None in leaves.
+    Positions are projections on the node's direction; None in a leaf.
     """
     directions, thresholds, children = nodes
     waiting = [(0, np.arange(len(Z)))]
@@ -237,9 +241,10 @@ def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndar
 
 
 def leaves_by_size(children: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the cluster (m,) int32 of every leaf, -1 in other nodes.
+    """Return the cluster (m,) int32 of each leaf, and -1 for inner nodes.
 
-    Leaves are numbered by `counts` (m,), their numbers of rows, the largest first; ties by node.
+    Clusters are numbered by the leaves' numbers of rows, `counts` (m,), the largest first; ties by
+    node.
     """
     leaves = np.flatnonzero(children[:, 0] == NO_CHILD)
     numbers = np.full(len(children), NO_CHILD, np.int32)
@@ -253,7 +258,7 @@ def take_rows(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def spread(positions: np.ndarray) -> float:
-    """Return the standard deviation of positions (m,), with 1 in place of 0."""
+    """Return the standard deviation of positions (m,), or 1 if they are all equal."""
     if not len(positions) or np.ptp(positions) == 0.0:
         return 1.0
     return float(positions.std(dtype=np.float64))
@@ -265,9 +270,10 @@ def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:
 
 
 def by_size(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return groups (m,) renumbered by their sums of `sizes` (m,), 0 the largest, as int32.
+    """Return the groups (m,) int32 of m clusters, renumbered so that group 0 is the largest.
 
-    Ties go to the group with the first member.
+    A group's size is the sum of its clusters' `sizes` (m,). Ties go to the group with the first
+    cluster.
     """
     rows = np.bincount(groups, weights=sizes)
     first = np.unique(groups, return_index=True)[1]

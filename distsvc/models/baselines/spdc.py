@@ -20,7 +20,7 @@ from distsvc.models.rows.scaling import subtract_centre
 
 
 class StreamState:
-    """The arrays of `stream_rows`, with one entry for every possible node."""
+    """Arrays of the kernel `stream_rows`, with room for the maximum number of nodes."""
 
     n_used = 1  # nodes so far
 
@@ -35,7 +35,7 @@ class StreamState:
         self.filled = np.zeros(n_nodes, np.int64)
 
     def nodes(self) -> Nodes:
-        """Return a copy of the nodes so far."""
+        """Return the directions, thresholds and children of the nodes so far, as copies."""
         arrays = self.directions, self.thresholds, self.children
         directions, thresholds, children = (array[: self.n_used].copy() for array in arrays)
         return directions, thresholds, children
@@ -154,7 +154,7 @@ class SPDC(StreamBaseline, TreeBaseline):
                 self._try_split(leaf)
 
     def _try_split(self, leaf: int) -> None:
-        """Empty a leaf's full window, and split the leaf if the density has a clear minimum."""
+        """Split a leaf if the density of its full window has a clear minimum; empty the window."""
         state, window = self.tree_, int(self.window)
         state.filled[leaf] = 0
         if state.n_used == len(state.counts) or state.counts[leaf] <= window:

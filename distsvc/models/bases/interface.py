@@ -1,4 +1,4 @@
-"""Methods that estimators share and implement themselves, documented once."""
+"""Documentation of methods that several estimators have, each with its own implementation."""
 
 import warnings
 from typing import Any, ClassVar, Self

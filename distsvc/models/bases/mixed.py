@@ -26,10 +26,11 @@ class MixedClusterEstimator(OutlierEstimator):
         return tags
 
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
-        """Return a table in memory that has text or missing values as numbers and codes (n, d).
+        """Return X as numbers and codes of categories (n, d), if it has text or missing values.
 
-        Other rows are returned unchanged. `fit` sets `reset`, to store the columns and categories.
-        Later tables need the same columns, and get the same codes.
+        With `reset`, as in `fit`, the columns and categories are stored. Later tables need these
+        columns, and get the codes of these categories. Arrays and rows outside memory are returned
+        unchanged, and so are all tables if the table of `fit` has only known numbers.
         """
         if reset:
             self._levels: tuple[Levels | None, ...] | None = None
@@ -47,7 +48,7 @@ class MixedClusterEstimator(OutlierEstimator):
         return mixed.rows
 
     def _nominal(self, d: int) -> np.ndarray:
-        """Return a mask (d,) bool of the columns with codes of categories."""
+        """Return a mask (d,) bool of the columns that `_as_numbers` turned into codes."""
         levels = self._levels or (None,) * d
         return np.array([of is not None for of in levels], bool)
 

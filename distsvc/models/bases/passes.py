@@ -1,8 +1,8 @@
-"""Base classes of estimators, the passes over their rows, and lines about phases of a fit.
+"""Base classes of estimators, the passes over their rows, and printed lines about their phases.
 
-A fit makes the passes of a job. The first draws the pilot and the sample by the rows' keys
-(`distsvc.models.rows.sampling`). Some algorithms read all rows again. The last pass labels. Results
-have the same bits as a fit on a NumPy array of the same rows.
+A fit makes the passes of a job. The first pass draws the pilot and the sample by the rows' keys
+(`distsvc.models.rows.sampling`). Some algorithms then read all rows again. The last pass labels the
+rows. The results for a table have the same bits as for a NumPy array of its rows.
 """
 
 import warnings
@@ -31,7 +31,7 @@ from distsvc.models.rows.threads import map_blocks, map_threads
 
 
 class CheckedRows(ArrayRows):
-    """The rows of an array that scikit-learn has checked."""
+    """Input of an array that scikit-learn has checked."""
 
     def blocks(self) -> Iterator[np.ndarray]:
         """Yield blocks without another check, since some estimators take missing values."""
@@ -39,7 +39,7 @@ class CheckedRows(ArrayRows):
 
 
 def open_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Input | None:
-    """Return the reader of X after a check of its columns; None for arrays."""
+    """Check the columns of X, and return its reader; None if X is an array in memory."""
     source = opened(X)
     if source is not None:
         validate_data(estimator, source.header, reset=reset, skip_check_array=True)
@@ -49,7 +49,7 @@ def open_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Input |
 def map_rows(
     estimator: BaseEstimator, X: TableLike, of_rows: OfRows, n_jobs: int | None = 1
 ) -> LazyValues:
-    """Return the values (n,) or (n, k) of `of_rows` for rows X, lazy if X is."""
+    """Check rows X (n, d), and return ``of_rows(X)``, (n,) or (n, k), lazy if X is lazy."""
     if isinstance(estimator, ClusterEstimator):
         X = estimator._as_numbers(X, reset=False)
     source = open_rows(estimator, X, reset=False)
@@ -105,7 +105,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
 
     @property
     def _allowed(self) -> dict[str, str]:
-        """Options of scikit-learn's check of rows."""
+        """Further options for scikit-learn's `validate_data`."""
         return {}
 
     @abstractmethod
@@ -150,9 +150,9 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return self._labels_by(self._values_of_cut(int(n_clusters)), X, n_clusters)
 
     def _labels_by(self, values: Values, X: TableLike, wanted: int | None = None) -> LazyValues:
-        """Return the labels of rows X, or of the rows of `fit`; warn if there are too few clusters.
+        """Return the labels of rows X, or without X of the rows of `fit`.
 
-        `wanted` is the number of clusters that the caller asked for.
+        Warn if there are fewer than the `wanted` number of clusters.
         """
         found, words = values.rule.n_clusters, "the fit has only {}"
         if X is not None:
@@ -180,8 +180,8 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
     def _label_passes(self, passes: "Passes") -> None:
         """Label the rows of `fit`.
 
-        Rows in memory are stored, for shares and scores on demand. For other rows, shares and
-        scores are computed in the same pass.
+        Rows in memory are stored, and their shares and scores are computed when they are needed.
+        For other rows, shares and scores are computed in the pass that labels them.
         """
         phases = Phases(self)
         if passes.source.in_memory:
@@ -268,7 +268,10 @@ class Passes:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
     def values(self, *columns: OfRows) -> list[LazyValues]:
-        """Return the values (n,) of functions of rows, lazy if rows are; errors as in `again`."""
+        """Return the values (n,) of each function of `columns` for all rows, in another pass.
+
+        They are lazy if the rows are. Errors are those of `again`.
+        """
         if self.source.lazy:
             return [self.source.map(of_rows) for of_rows in columns]
         found, done = [np.empty(self.n_rows, of.answer.dtype) for of in columns], 0
@@ -279,7 +282,7 @@ class Passes:
         return found
 
     def prepared(self, values: Values) -> np.ndarray:
-        """Return all rows as the rule takes them, (n, D) float32; errors as in `again`."""
+        """Return all rows as prepared for the rule of `values`, (n, D) float32, in another pass."""
         Z, done = np.empty((self.n_rows, len(values.centre)), np.float32), 0
         for block, _ in self.again():
             Z[done : done + len(block)] = values.prepared(block)
@@ -306,7 +309,7 @@ class Passes:
 
 
 class _LowestKeys:
-    """Enough rows with the lowest keys for the sample and the pilot."""
+    """Collects the rows with the lowest keys: all rows of the sample and of the pilot."""
 
     def __init__(self, source: Input, key_ranges: Callable[[int], Ranges]):
         self.key_ranges, self.n_rows, self.limit = key_ranges, 0, 2**64
@@ -324,12 +327,12 @@ class _LowestKeys:
             self._lower()
 
     def ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (s, d) and keys (s,), sorted by key, and keep no reference to them."""
+        """Return the rows (s, d) and keys (s,), sorted by key, and drop the collected arrays."""
         self._lower()
         return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
-        """Lower the key limit, now that there are more rows, and drop the rows above it."""
+        """Lower the maximum key to what the rows so far need, and drop the rows above it."""
         keys = np.concatenate(self.keys)
         pilot = int(np.partition(keys, PILOT_ROWS)[PILOT_ROWS]) if len(keys) > PILOT_ROWS else 2**64
         self.limit = max(self.key_ranges(max(self.n_rows, 1))[-1][1], pilot)

@@ -1,4 +1,4 @@
-"""Values of rows by a rule, and attributes of an estimator about the rows of its fit.
+"""Labels, scores and shares of rows by a rule, and an estimator's attributes that hold them.
 
 Probabilities and outlier scores take as long as some fits do, so they are computed on first access.
 """
@@ -66,14 +66,14 @@ class Values:
         return np.arange(d) if self.columns is None else self.columns.firsts
 
     def prepared(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) as the rule takes them."""
+        """Return raw rows X (n, d) in the form (n, D) for the rule: modelled or centred."""
         if self.columns is not None:
             return self.columns.centred(X, self.centre)
         dtype = np.float64 if self.rule.float64 else np.float32
         return np.ascontiguousarray(X - self.centre, dtype)
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels, scores or shares of prepared rows Z (n, D)."""
+        """Return the labels, scores or shares of rows Z (n, D) from `prepared`."""
         if self.column == "share":
             return self.rule.shares(Z)
         if self.column in ("score", "outlier_score"):
@@ -114,7 +114,7 @@ class DescribesRows(FitsRows, BaseEstimator):
 
     @property
     def exemplars_(self) -> list[np.ndarray]:
-        """Indices of at most five rows of `fit`, deepest inside the cluster, for each cluster."""
+        """For each cluster, indices of its (at most five) rows of `fit` with the highest scores."""
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
@@ -179,7 +179,7 @@ class DescribesRows(FitsRows, BaseEstimator):
         raise NotImplementedError
 
     def _settle(self) -> None:
-        """Compute the clusters of a stream, if needed; raise NotFittedError without a fit."""
+        """Raise NotFittedError before a fit; find a stream's clusters if they are not yet found."""
         check_is_fitted(self, "labels_")
 
     def _values(self, column: str) -> Values:
@@ -192,7 +192,7 @@ class DescribesRows(FitsRows, BaseEstimator):
         self._held = rows
 
     def _forget_rows(self) -> None:
-        """Drop all values of the rows of `fit`, before another fit or block."""
+        """Delete all attributes about the rows of `fit`, before another fit or block."""
         for name in ("labels_", "_held", "_rows", *LAZY_ATTRIBUTES):
             self.__dict__.pop(name, None)
 

@@ -1,8 +1,8 @@
 """Diffusion coordinates: positions of rows by their connections in a nearest-neighbour graph.
 
 A random walk steps from a row to one of its nearest neighbours, most often to the nearest. Rows
-that the walk connects in few steps have similar entries in its leading eigenvectors. This holds for
-clusters of any shape in many columns.
+that the walk connects in few steps have similar entries in its leading eigenvectors. So clusters of
+any shape, in many columns, are compact in these coordinates.
 
 Source: Coifman and Lafon 2006, section 2.4, with the local scales of Zelnik-Manor and Perona 2004.
 Departures: the graph has edges to nearest neighbours only. Coordinates are sums over walks of any
@@ -40,8 +40,8 @@ FEWEST_POINTS = 100
 """Minimum number of points for a graph."""
 
 MOST_TIED = 0.1
-"""Maximum share of points whose last neighbour in the graph and the next point are equally near. On
-a lattice the choice between both would be arbitrary, and so would the clusters."""
+"""Maximum share of points whose last neighbour in the graph is as near as the first point that is
+not a neighbour. On a lattice, the choice between both and thus the clusters would be arbitrary."""
 
 
 class NoGraphReason(StrEnum):
@@ -53,15 +53,14 @@ class NoGraphReason(StrEnum):
 
 
 def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | NoGraphReason:
-    """Return the coordinates (m, 20) float32 of distinct points (m, p), or why there are none.
+    """Return the coordinates (m, 20) float32 of distinct points (m, p), or the reason for none.
 
     Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the largest eigenvalues of the walk below
     1, in descending order. psi_i are its right eigenvectors, of mean square 1 in the stationary
     distribution. The entry of largest magnitude is positive.
 
-    There are no coordinates for fewer than `FEWEST_POINTS`, for a lattice, and for a graph in more
-    than 20 pieces, because coordinates would only identify the pieces. The neighbour search uses
-    `n_jobs` threads.
+    Fewer than `FEWEST_POINTS` and lattices have no coordinates. A graph in more than 20 pieces has
+    none, because they would only identify the pieces. The neighbour search uses `n_jobs` threads.
     """
     if len(points) < FEWEST_POINTS:
         return NoGraphReason.FEW
@@ -79,8 +78,8 @@ def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | N
     """Return symmetric edge weights (m, m) float64 between points (m, p); None for a lattice.
 
     Each point is joined to its `GRAPH_NEIGHBOURS` nearest points. Two points at distance r have the
-    weight exp(-r^2 / (s t)). s and t are their local scales: the distances to their neighbours of
-    rank `SCALED_BY`.
+    weight exp(-r^2 / (s t)). s and t are their local scales: each point's distance to its
+    neighbour of rank `SCALED_BY`.
     """
     m, k = len(points), GRAPH_NEIGHBOURS
     distances, numbers = nearest_others(points, k + 1, n_jobs)
@@ -97,7 +96,7 @@ def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | N
 
 
 def _walk_vectors(weights: csr_array) -> np.ndarray | None:
-    """Return the walk's scaled eigenvectors (m, 20) float64; None for more than 20 pieces."""
+    """Return the coordinates (m, 20) float64 from edge `weights`; None for more than 20 pieces."""
     order = reverse_cuthill_mckee(weights, symmetric_mode=True)  # near rows are near in memory
     weights = weights[order][:, order]
     degrees = weights.sum(axis=1)
@@ -125,9 +124,10 @@ def slowest_modes(
     """Return the k largest eigenvalues (k,), descending, and eigenvectors (m, k), both float64.
 
     The matrix `similar` (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k
-    <= 20. The unit eigenvector `stationary` (m,) of eigenvalue 1 is excluded. The result is None if
-    the k-th eigenvalue is at least 1 - `restarts`. There are at most 20 iterations. They end when
-    the error of every mode, relative to its decay per step, is at most 1e-3.
+    <= 20. Its unit eigenvector `stationary` (m,) of eigenvalue 1 is excluded. The result is None if
+    the k-th eigenvalue is at least 1 - `restarts`. A mode is an eigenvector, which a walk with the
+    eigenvalue l shrinks by 1 - l per step. Iterations end when the error of every mode, relative to
+    this decay, is at most 1e-3, or after 20 iterations.
 
     Each iteration applies a polynomial to a block of vectors, and then computes the best vectors in
     the span of the block. The polynomial is small on the spectrum, except at its upper end. Methods
@@ -162,9 +162,10 @@ def slowest_modes(
 def _filtered(
     parts: tuple[np.ndarray, np.ndarray, np.ndarray], block: np.ndarray, low: float, high: float
 ) -> np.ndarray:
-    """Return the product (m, 32) of a Chebyshev polynomial of the matrix and a block, in float32.
+    """Return P(A) block, (m, 32) float32, with a Chebyshev polynomial P of the matrix A.
 
-    The polynomial is small on [-1, low]; `high` is the largest eigenvalue.
+    `parts` are the arrays of A in CSR form. P is small on [-1, low], and A has the largest
+    eigenvalue `high`.
     """
     half, middle = 0.5 * (low + 1.0), 0.5 * (low - 1.0)
     growth = np.arccosh((high - middle) / half)

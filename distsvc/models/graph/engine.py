@@ -34,16 +34,17 @@ LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Maximum product of the numbers of landmarks and axes, if there are more than `LANDMARKS`."""
+"""Number that is divided by the number of axes to get the number of landmarks, if that exceeds
+`LANDMARKS`."""
 
 LANDMARKS_OF_EACH = 20
-"""Minimum number of landmarks of each cluster with enough points."""
+"""Minimum number of landmarks of each cluster, if it has enough points."""
 
 
 class GraphEngine:
     """Clusters rows by the level tree of their diffusion coordinates.
 
-    Equal rows are one point; otherwise repeated rows would be a cluster of their own.
+    Equal rows are one point of the graph; otherwise repeated rows would be a cluster of their own.
     """
 
     axes: np.ndarray  # (p, d) float32: axes of distances: all columns, or principal components
@@ -77,7 +78,7 @@ class GraphEngine:
         self.axes = np.ascontiguousarray(found.T, np.float32)
 
     def place(self, Z: np.ndarray, keys: np.ndarray) -> None:
-        """Compute the coordinates of centred rows Z (m, d) float32, sorted by keys (m,)."""
+        """Set points and coordinates from centred rows Z (m, d) float32, sorted by keys (m,)."""
         placed = project(Z, self.axes)
         _, first, number = np.unique(placed, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # points in the order of their first rows
@@ -96,9 +97,10 @@ class GraphEngine:
         point_of: np.ndarray,
         coordinates: np.ndarray | NoGraphReason,
     ) -> None:
-        """Set the points (m, p) along the axes, and coordinates (m, q) or the reason for none.
+        """Set the points (m, p) along the axes, with their keys (m,), and their coordinates (m, q).
 
-        Row number i is point number ``point_of[i]``.
+        Instead of coordinates, the reason for their lack can be given. Row i is equal to point
+        ``point_of[i]``.
         """
         self.points, self.keys, self.point_of = points, keys, point_of
         self.placed = True
@@ -116,7 +118,7 @@ class GraphEngine:
 
     @property
     def seen(self) -> np.ndarray:
-        """Coordinates (m, q) float32 along the leading directions."""
+        """Coordinates (m, q) float32 of the points, along the leading directions of the tree."""
         assert self.coordinates is not None
         return self.tree.seen(self.coordinates)
 
@@ -137,9 +139,9 @@ class GraphEngine:
         return self._numbered(found)[0]
 
     def numbers(self, found: LevelSets) -> np.ndarray:
-        """Return the label (k,) int32 in `labels` of each cluster of a cut; -1 if it has no points.
+        """Return the number (k,) int32 in `labels` of each cluster of the tree; -1 without points.
 
-        The tree numbers clusters by their sizes on its pilot, which can differ.
+        The tree numbers its clusters by their sizes on its pilot, `labels` on the graph's rows.
         """
         return self._numbered(found)[1]
 
@@ -187,8 +189,8 @@ def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) ->
 def clarity(rows: np.ndarray, seed: int) -> float:
     """Return the score of the graph's answer for the first 3,000 rows (m, d) float64.
 
-    It is used to choose between two scalings. Rows are in random order. The score is 0 if there is
-    no graph, or if the answer is one cluster.
+    Of two scalings of the columns, the one with the higher score has clearer clusters. Rows are in
+    random order. The score is 0 if there is no graph, or if the answer is one cluster.
     """
     engine = GraphEngine(Parameters(**completed("support-vector", {})), seed)
     some = rows[:3_000]

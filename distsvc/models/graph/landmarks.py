@@ -23,7 +23,7 @@ MAX_SPACED = 4_000
 """Maximum number of landmarks that determine the kernel for shares."""
 
 PLANE = 2.0
-"""Minimum dimension in `_share_gamma`; there gamma is `SOFTENED` / spacing^2."""
+"""Minimum dimension m in `_share_gamma`. For m = `PLANE`, gamma is `SOFTENED` / spacing^2."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class LandmarkRule(Scored, Rule):
 def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
     """Return the gamma of the kernel for shares, from landmarks (k, p).
 
-    In m dimensions, the density at distance r from a cluster's nearest landmark is proportional to
-    r^-m. At two distances r and s near the median spacing h, the logarithm of the ratio of
-    densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m, or the shares of rows with
-    many columns would be too equal. m is estimated by maximum likelihood (Facco et al. 2017). If
-    each cluster has only one landmark, its centre, m is `PLANE`.
+    In m dimensions, a cluster whose nearest landmark is at distance r has a density proportional to
+    r^-m. For two clusters at distances r and s near the median spacing h of landmarks, the
+    logarithm of the ratio of densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m;
+    with a constant gamma, shares would be too equal in many columns. m is estimated by maximum
+    likelihood (Facco et al. 2017). If each cluster has only one landmark, its centre, m is `PLANE`.
     """
     some = landmarks[:MAX_SPACED].astype(np.float64)
     near = cKDTree(some).query(some, k=3)[0][:, 1:]
@@ -116,7 +116,7 @@ def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
 
 
 def separating_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the two directions (2, p) float32 along which rows (m, p) separate labels (m,) best.
+    """Return two directions (2, p) float32 along which rows (m, p) with labels (m,) separate best.
 
     They are Fisher's discriminants (1936), of length 1. With two clusters, the second direction has
     the largest scatter inside clusters. For p <= 2 the directions are the columns; for p = 1 the

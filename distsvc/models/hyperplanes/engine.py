@@ -25,21 +25,22 @@ from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 SMALLEST_SPREAD = 1e-15
-"""Minimum standard deviation of a scaled column; the maximum is its inverse."""
+"""Minimum standard deviation by which a column is divided; the maximum is its inverse."""
 
 LEAST_AGREEMENT = 0.5
-"""Mean adjusted Rand index between restarts, below which fewer clusters are tried."""
+"""Mean adjusted Rand index between the restarts' trees, below which fewer clusters are tried."""
 
 MIN_SHARED_INFORMATION = 0.5
-"""Mean mutual information between restarts, from which `LEAST_AGREEMENT` does not apply."""
+"""Mean normalised mutual information between the restarts' trees, from which a lower Rand index
+than `LEAST_AGREEMENT` is accepted."""
 
 Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
-"""Function of epoch, key ranges and number of the first range; yields blocks of rows (n, d)."""
+"""Function of epoch, key ranges and index of the first range to read; yields rows (n, d)."""
 
 
 @dataclass
 class Stream:
-    """State of one random restart: position in the stream, rows read so far, tree."""
+    """State of one restart: position in its passes, number of rows read so far, tree."""
 
     position: Position
     n_rows: int = 0
@@ -101,8 +102,8 @@ class TreeEngine:
     def set_scale(self, deviations: np.ndarray | None = None) -> None:
         """Set the scale from standard deviations (d,) float64, and scale the pilot.
 
-        The default is the pilot's deviations. They would give a huge weight to a column that varies
-        in a larger sample, but hardly in the pilot.
+        None stands for the pilot's deviations. If `needs_deviations`, give the sample's: a column
+        can vary in a large sample but hardly in the pilot, which would give it a huge weight.
         """
         if self.parameters["scale"] == "standard":
             if deviations is None:
@@ -139,10 +140,10 @@ class TreeEngine:
     def grow(
         self, restart: int, n_rows: int, blocks: Blocks, checkpoint: Checkpoint = NO_CHECKPOINT
     ) -> GrowingTree:
-        """Learn a tree from the sample, then count the sample's rows in a last pass.
+        """Learn a tree from the sample, then count the sample's rows in its nodes in a last pass.
 
-        Each learning pass of each restart has its own order of ranges, and of rows in a range. The
-        last pass is in the order of keys.
+        Each learning pass of each restart has its own order of key ranges, and of rows in a range.
+        The last pass is in the order of keys.
         """
         ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
         stream = checkpoint.last(self._restored) or Stream(Position(restart * passes))
@@ -181,7 +182,7 @@ class TreeEngine:
         tree.learn(Z, alpha, penalty, bandwidth, int(most), float(given["clip"]) or np.inf)
 
     def choose(self, trees: Sequence[GrowingTree]) -> None:
-        """Prune the trees, and choose the one whose clusters agree most with all others."""
+        """Prune the trees, and set `rule` by the tree whose clusters agree most with the others."""
         given = self.parameters
         grown = [tree.with_rows(given["growth"]) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
@@ -238,9 +239,10 @@ class TreeEngine:
     def _agreeing_cuts(self, cuts: list[TreeRule]) -> tuple[list[TreeRule], np.ndarray]:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
-        If the mean index is below `LEAST_AGREEMENT`, the number of clusters is lowered until it is
-        not. `cuts` do not change if no number has the minimum index, or if the restarts share
-        enough information. Many small clusters lower the index more than the information.
+        If the mean index is below `LEAST_AGREEMENT`, all trees are cut into the largest smaller
+        number of clusters that reaches this index. `cuts` are returned unchanged if no number
+        reaches it, or from `MIN_SHARED_INFORMATION` on: many small clusters lower the index more
+        than the mutual information.
         """
         labels = [cut.labels(self.pilot) for cut in cuts]
         alike = rand_indices(labels)
@@ -266,7 +268,7 @@ class TreeEngine:
         return cuts, alike
 
     def _unscaled(self, cut: TreeRule) -> TreeRule:
-        """Return the cut with hyperplanes for centred rows that are not scaled."""
+        """Return a cut of scaled rows as a cut of centred rows."""
         if self.scale is None:
             return cut
         V = cut.V.astype(np.float64) / self.scale
@@ -280,7 +282,7 @@ class TreeEngine:
         )
 
     def _final_cut(self, cut: TreeRule) -> TreeRule:
-        """Return one cluster if no split is in a valley, else the cut; add notes."""
+        """Return the cut, or one cluster if no split is in a valley; add notes."""
         wanted, least = self.parameters["n_clusters"], self.parameters["valley"]
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(
@@ -298,10 +300,10 @@ class TreeEngine:
 
 
 class TreeStream:
-    """A tree that learns from a stream, and the stream's rows for the choice of clusters.
+    """A tree that learns from a stream, and the `pilot` rows for the choice of clusters.
 
-    Each block is counted right after the tree has learned from it. `pilot` (m, d) float32 are
-    scaled rows: the latest rows if old rows are forgotten, else a sample of the stream.
+    The rows of each block are counted right after the tree has learned from them. `pilot` (m, d)
+    float32 are scaled: the latest rows if old rows are forgotten, else a sample of the stream.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):
@@ -333,16 +335,16 @@ class TreeStream:
 
 
 def share_alike(alike: np.ndarray) -> float:
-    """Return the share of the other labellings that agree with a labelling; NaN without others.
+    """Return the share of all other labellings that agree with one labelling; NaN without others.
 
-    `alike` (m,) are its adjusted Rand indices with all m labellings, including itself.
+    `alike` (m,) are its adjusted Rand indices with all m labellings, itself included.
     """
     m = len(alike)
     return float((np.count_nonzero(alike > SAME_ANSWER) - 1) / (m - 1)) if m > 1 else float("nan")
 
 
 def mean_shared_information(labels: Sequence[np.ndarray]) -> float:
-    """Return the mean normalised mutual information of all pairs of labellings; 1 for one."""
+    """Return the mean normalised mutual information over pairs of labellings; 1 for no pair."""
     from sklearn.metrics import normalized_mutual_info_score  # which takes long to import
 
     shared = [
@@ -353,6 +355,6 @@ def mean_shared_information(labels: Sequence[np.ndarray]) -> float:
 
 
 def _mean_agreement(alike: np.ndarray) -> float:
-    """Return the mean index (m, m) of two different labellings; 1 for one labelling."""
+    """Return the mean of Rand indices (m, m) over the pairs of labellings; 1 for no pair."""
     m = len(alike)
     return float((alike.sum() - m) / (m * (m - 1))) if m > 1 else 1.0

@@ -16,7 +16,7 @@ from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 
 CHOSEN = ("cluster_tree_", "n_clusters_", "valleys_", "clearest_valley_", "agreement_")
-"""Attributes of a fit that further rows make invalid."""
+"""Attributes that depend on the chosen clusters; `partial_fit` deletes them."""
 
 
 @dataclass(eq=False, repr=False)

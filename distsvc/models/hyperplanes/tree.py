@@ -20,7 +20,8 @@ from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 MIN_CURVE = 10
-"""Minimum number of points of a curve for its elbow: K_max in section 3 of Hofmeyr (2021)."""
+"""Minimum number of points of a curve on which its elbow is searched: the least K_max in section 3
+of Hofmeyr (2021)."""
 
 
 @dataclass
@@ -77,7 +78,7 @@ class GrowingTree:
             total *= share
 
     def hyperplanes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return V, and the thresholds and standard deviations of V.x; 1 in place of 0."""
+        """Return the normals V, the thresholds of V.x, and its standard deviations, 1 if 0."""
         offsets = np.einsum("kd,kd->k", self.V, self.means, dtype=np.float64)
         spreads = np.sqrt(self.variances)
         return self.V, self.b + offsets, np.where(spreads > 0.0, spreads, 1.0)
@@ -90,10 +91,11 @@ class GrowingTree:
         return children
 
     def with_rows(self, growth: str) -> "TreeRule":
-        """Return the rule of the nodes that split the counted rows; `growth` as in `split_order`.
+        """Return the rule of the nodes that have counted rows; `growth` is as in `split_order`.
 
-        A node with all its rows on one side is skipped. As in the author's code, sums of squares
-        are about the means that the nodes learned, not the means of the counted rows.
+        A node with all its rows on one side is replaced by its child on that side. As in the
+        author's code, sums of squares are about the means that the nodes learned, not the means of
+        the counted rows.
         """
         counts, sums, squares = self.counts.copy(), self.sums.copy(), self.squares.copy()
         for j in range(len(counts) - 1, 0, -1):
@@ -124,7 +126,7 @@ class GrowingTree:
 
 @cache
 def _decays(size: int) -> np.ndarray:
-    """Return the squared factors (size,) by which a node's bandwidth shrinks with each row."""
+    """Return the table of `bandwidth_decays` for `size` rows of a node."""
     decays = np.empty(size)
     bandwidth_decays(decays)
     return decays
@@ -147,10 +149,10 @@ def split_order(
     """Return the splits (L - 1,) int32 in order of importance, and the curve (L,).
 
     The first K - 1 splits are the model of K clusters, H_K. Its sum of squares is curve[K - 1].
-    "prune" (section 3) removes splits from the bottom up, each time the split that adds least to
-    the sum of squares. "forward" adds splits from the root down, each time the split that reduces
-    the sum most. Ties are broken by node number. The sum may grow with K, since the squares of a
-    node are about a learned mean.
+    With `growth` "prune" (section 3), splits are removed from the bottom up, each time the split
+    whose removal adds least to the sum of squares. With "forward", splits are added from the root
+    down, each time the split that reduces the sum most. Ties are broken by node number. The sum may
+    grow with K, since a node's squares are about a learned mean.
     """
     inner = np.flatnonzero(children[:, 0] >= 0)
     costs = {int(j): float(sums_of_squares[j] - sums_of_squares[children[j]].sum()) for j in inner}
@@ -186,7 +188,7 @@ class TreeRule(Rule):
 
     A row x goes to a node's first child if V.x < threshold. The score is the distance to the
     nearest hyperplane on the row's path, in standard deviations of that node's rows along its
-    normal. Rows are float32, relative to the centre of the fit. Nodes are ordered by level.
+    normal. Rows are float32, relative to the centre of the fit. Nodes are sorted by level.
     """
 
     form: ClassVar[str] = "imdh"
@@ -229,7 +231,7 @@ class TreeRule(Rule):
         return len(self.curve)
 
     def cut(self, n_clusters: int) -> Self:
-        """Return the rule of `n_clusters` clusters, or of all leaves if these are fewer."""
+        """Return the rule of `n_clusters` clusters, or of fewer if the tree has fewer leaves."""
         return replace(self, cut_into=min(max(n_clusters, 1), self.n_leaves))
 
     @cached_property
@@ -259,10 +261,10 @@ class TreeRule(Rule):
         return shares
 
     def projections(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield each split's node, the numbers of its rows in X (n, d) float32, and positions.
+        """Yield each split's node, its row numbers in X (n, d) float32, and the rows' positions.
 
         Positions are V.x - threshold, float64, below 0 for the first child. Splits come in the
-        tree's order, so that parents precede children.
+        order of `splits`, so that parents precede children.
         """
         places = {0: np.arange(len(X))}
         for node in map(int, self.splits[: self.cut_into - 1]):
@@ -308,11 +310,11 @@ class TreeRule(Rule):
 def valley(positions: np.ndarray) -> tuple[float, float]:
     """Return the significance z of a valley of the density at 0, and its relative height.
 
-    `positions` (n,) of a node's rows are relative to its hyperplane; s is their standard deviation.
-    Rows are counted in windows of half-width 1.06 s n^-1/5. n_0 is the count about 0, and n_1 the
-    lower of the highest counts on the two sides, up to 4 s away. The height is n_0 / n_1.
-    z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is of the order of a standard normal variable for equal
-    densities.
+    `positions` (n,) are the signed distances of a node's rows from its hyperplane. With their
+    standard deviation s, rows are counted in windows of half-width 1.06 s n^-1/5. n_0 is the count
+    about 0. n_1 is the lower of the highest counts on the two sides, up to 4 s away. The height is
+    n_0 / n_1. z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is about standard normal if the densities are
+    equal.
     """
     n = len(positions)
     if n < 10 or np.ptp(positions) == 0.0:
@@ -335,9 +337,9 @@ def elbow(curve: np.ndarray, rule: str) -> int:
 
     As in section 3 of Hofmeyr (2021), K is chosen on the first K_max points of the curve, for 30
     values of K_max from 10 to all. The most frequent K is returned, the smallest if several are
-    equally frequent. "angle" is eq. (22), which never yields K = 1 or K = K_max. "weighted" is the
-    rule of the author's code since 2022. It multiplies the angle by the sum of squares of the sides
-    of a triangle, whose corners are the elbow and the ends of the curve.
+    equally frequent. The `rule` "angle" is eq. (22), which never yields K = 1 or K = K_max. The
+    rule "weighted" is from the author's code since 2022. It multiplies the angle by the sum of the
+    squared sides of a triangle, whose corners are the elbow and the two ends of the curve.
     """
     n = len(curve)
     if n <= MIN_CURVE:

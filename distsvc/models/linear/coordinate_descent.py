@@ -1,9 +1,10 @@
 """Two-level dual coordinate descent for linear one-class problems (Chou, Lin and Lin 2020).
 
 `Problem` is (3.17) of the paper with C_i = 1 and y_i = 1; `LinearOneClassSVM` lists the solvers.
-"greedy-sweeps" is not in the paper. After each outer step of Algorithm 5, it sweeps twice over the
-rows of the step's pairs, in groups of six. In each group, the two most violating rows move, as in
-Algorithm 4. Sweeps over few rows are cheap, and save outer steps, which need all gradients.
+The solver "greedy-sweeps" is not in the paper. After each outer step of Algorithm 5, it sweeps
+twice over the rows of the step's pairs, in groups of six. In each group, the two most violating
+rows move, as in Algorithm 4. Sweeps over few rows are cheap, and save outer steps, which need all
+gradients.
 """
 
 from collections.abc import Callable
@@ -17,14 +18,15 @@ from scipy import sparse
 from distsvc.kernels import linear as kernels
 
 SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
-"""Default R by solver: pairs in an outer step, as a share of the rows."""
+"""Default R by solver: the number of pairs in an outer step, as a share of the rows."""
 
 DOUBT = 0.01
-"""Cyclic solvers recompute all gradients once the violation has fallen by this factor."""
+"""Cyclic solvers recompute all gradients when their violation, which is from old gradients, has
+fallen to this share of an earlier one."""
 
 
 class Rows:
-    """Rows of a matrix (n, d) float64, dense in C order or CSR, in the kernels' form."""
+    """Rows of a matrix (n, d) float64, dense in C order or CSR, as the arrays of the kernels."""
 
     def __init__(self, X: Any):
         self.shape = X.shape
@@ -39,7 +41,7 @@ class Rows:
     def gradient(
         self, u: np.ndarray, p: np.ndarray, scale: float, rows: np.ndarray, G: np.ndarray
     ) -> None:
-        """Set G (n,) to the gradients of some `rows` (m,), from u (d,) and p (n,)."""
+        """Set the entries `rows` (m,) of G (n,) to their gradients scale u.x_i + p_i."""
         kernels.gradient(*self._arrays, u, p, scale, rows, G)
 
     def gradients(self, u: np.ndarray, p: np.ndarray, scale: float) -> np.ndarray:
@@ -58,7 +60,7 @@ class Rows:
         return squares
 
     def descend(self, state: "State", order: np.ndarray, size: int, inner: int = 1) -> None:
-        """Move at most `inner` pairs of rows, the most violating, in each group of `size` rows."""
+        """Move the most violating pair of each group of `size` rows, at most `inner` times."""
         of = state.problem
         common = of.squares, state.u, of.p, of.scale, order, size, inner, state.alpha, state.G
         kernels.descend(*self._arrays, *common, self._spread, state.tally)
@@ -68,7 +70,7 @@ class Rows:
 class Problem:
     """Minimise 1/2 scale a'XX'a + p'a over 0 <= a <= 1, where a sums to `total`.
 
-    The paper's alpha is a / total, and its C or 1 / (nu l) is 1 / total.
+    X are the `rows`. The paper's alpha is a / total, and its C or 1 / (nu l) is 1 / total.
     """
 
     rows: Rows
@@ -100,7 +102,7 @@ class Problem:
 
 @dataclass
 class State:
-    """A feasible alpha (n,), u = X'alpha (d,), the last computed gradients (n,), and counters."""
+    """Alpha (n,) during a descent, u = X'alpha (d,), the last gradients G (n,), and counters."""
 
     problem: Problem
     alpha: np.ndarray
@@ -125,17 +127,17 @@ class State:
 
     @property
     def violation(self) -> float:
-        """Largest violation of optimality by two rows, from the last computed gradients."""
+        """Largest violation of optimality by two rows, by the last gradients; 0 at the optimum."""
         return max(self.most - self.least, 0.0)
 
     def tolerated(self, tol: float) -> float:
-        """Return the violation at which the descent ends, from its relative tolerance."""
+        """Return the violation at which the descent ends, from its relative tolerance `tol`."""
         of = self.problem
         return tol * abs(self.objective) / of.total + of.rounding
 
     @property
     def cost(self) -> float:
-        """Number of operations on a row so far."""
+        """Number of passes over single rows so far, the paper's unit of cost."""
         return float(self.tally[kernels.COST])
 
     def refresh(self, active: np.ndarray) -> None:
@@ -146,9 +148,10 @@ class State:
 
 
 def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
-    """Return the alpha (n,) with the sum `total` that minimises G'alpha.
+    """Return the alpha (n,) that minimises G'alpha among all with the sum `total`.
 
-    Rows with equal G at the border get equal shares, so that the order of rows does not matter.
+    It is 1 for the rows with the lowest gradients G, and 0 for the highest. Rows with the G between
+    both get equal values, so that the order of rows does not matter.
     """
     n = G.size
     if total >= n:
@@ -161,9 +164,10 @@ def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
 
 
 def start(rows: Rows, make: Callable[..., Problem], total: float, at: str = "mean") -> State:
-    """Return the first state: alpha is on the rows with the lowest gradient at the mean.
+    """Return the first state of a descent.
 
-    With `at` "first", alpha is on the first rows, as in section 4.1 of the paper.
+    Alpha is positive for the rows with the lowest gradients at the mean of the rows. With `at`
+    "first", it is positive for the first rows, as in section 4.1 of the paper.
     """
     n = rows.shape[0]
     if at == "first":
@@ -196,10 +200,10 @@ def solve(
 ) -> bool:
     """Descend until the violation is at most `tol` |f| / total; return True if it is.
 
-    The objective f is then within a relative `tol` of the optimum, because no feasible change of
-    alpha moves more than `total`. Cyclic solvers measure the violation by the gradients of their
-    last sweep, which are old; see `DOUBT`. ``watch`` is called after every outer step, and ends
-    the descent by returning true.
+    The objective f is then within a relative `tol` of the optimum, because a feasible change moves
+    at most `total` of alpha from some rows to others. Cyclic solvers measure the violation by the
+    gradients of their last sweep, which are old; see `DOUBT`. ``watch`` is called after every outer
+    step. If it returns true, the descent ends.
     """
     everyone = np.arange(state.alpha.size)
     greedy = not method.solver.startswith("cyclic")  # moves the most violating of all pairs
@@ -246,9 +250,10 @@ def solve(
 
 
 def interleave(pairs: np.ndarray) -> np.ndarray:
-    """Return pairs (2 m,) of rows, taken in turn from the first and the second half.
+    """Return the pairs (2 m,) in another order: in turn one of the first and of the second half.
 
-    `pairs` are sorted by violation. With a call before each sweep, groups change their pairs.
+    `pairs` are pairs of rows, sorted by violation at first. A call before each sweep puts other
+    pairs into a group.
     """
     order, n = pairs.copy(), len(pairs) // 4 * 4
     order[:n] = np.hstack(np.split(pairs[:n].reshape(-1, 2), 2)).ravel()
@@ -256,12 +261,12 @@ def interleave(pairs: np.ndarray) -> np.ndarray:
 
 
 def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
-    """Return rho, the multiplier of alpha's sum.
+    """Return rho, the Lagrange multiplier of the constraint on alpha's sum.
 
-    At the optimum, all rows with 0 < alpha < 1 have the gradient rho. The lowest of their G, minus
-    `rounding`, is returned: the mean would leave a random half of them outside. Without such rows,
-    rho is midway between the highest G with alpha = 1 and the lowest G with alpha = 0. If every
-    alpha is 1, it is the highest G.
+    At the optimum, all rows with 0 < alpha < 1 have the gradient rho. The lowest gradient of these
+    rows, minus `rounding`, is returned: their mean would leave about half of them outside. Without
+    such rows, rho is midway between the highest G with alpha = 1 and the lowest G with alpha = 0.
+    If every alpha is 1, rho is the highest G.
     """
     free = (alpha > 0.0) & (alpha < 1.0)
     if free.any():
@@ -272,10 +277,10 @@ def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
 
 
 def duality_gap(state: State) -> float:
-    """Return the primal minus the dual objective at the best rho, in the units of `Problem`.
+    """Return the primal minus the dual objective, in the units of `Problem`.
 
-    The gap bounds the objective's distance to its optimum. The gradients of all rows must be
-    current.
+    It is an upper bound on the objective's distance to its optimum. The primal is at the rho that
+    makes the gap smallest. The state's gradients of all rows must be current.
     """
     G, total = state.G, state.problem.total
     rho = np.partition(G, int(total))[int(total)] if total < G.size else G.max()

@@ -78,7 +78,7 @@ class LinearEngine(ABC):
 
     @abstractmethod
     def total(self, n_rows: int) -> float:
-        """Return the sum of alpha over `n_rows` rows, each at most 1."""
+        """Return the sum of alpha over `n_rows` rows, as in `Problem`."""
 
     def set_width(self, n_features: int, sparse: bool = False) -> None:
         self.n_features, self.sparse = n_features, sparse
@@ -165,11 +165,15 @@ class LinearEngine(ABC):
         self.notes = list(facts["notes"])
 
     def _per_score(self, total: float) -> float:
-        """Return the factor from differences of gradients to differences of scores."""
+        """Return the factor that turns differences of gradients into differences of scores."""
         return 1.0 if self.is_ball else 1.0 / total
 
     def _decision(self, u: np.ndarray, rho: float, origin: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return weights (d,) and offset, from u (d,) and rho of `Problem`, and the origin (d,)."""
+        """Return the rule's weights (d,) and offset, for rows that are not centred.
+
+        `u` (d,) is u of `Problem` / total, `rho` is in units of scores, and `origin` (d,) was
+        subtracted from the rows.
+        """
         if not self.is_ball:
             return u, rho
         return origin + u, min(rho - float((u * u).sum()), 0.0)
@@ -194,7 +198,10 @@ class BallEngine(LinearEngine):
     problem = Problem.data_description
 
     def total(self, n_rows: int) -> float:
-        """Return alpha's sum: 1 / C if C is given, else nu n; ParameterError if C is too small."""
+        """Return the sum of alpha: 1 / C if C is given, else nu n; at least 1 and at most n.
+
+        Raise ParameterError if C is too small.
+        """
         nu, C = self.parameters["nu"], self.parameters["C"]
         if C is None:
             return max(float(0.5 if nu is None else nu) * n_rows, 1.0)

@@ -26,7 +26,7 @@ from distsvc.models.rows.scaling import check_length
 
 @dataclass(frozen=True)
 class Decision:
-    """Picklable function of dense rows: their scores minus an offset, or their sides, 1 and -1."""
+    """Picklable function of dense rows: scores minus an offset, or their signs if `sides`."""
 
     weights: np.ndarray
     offset: float

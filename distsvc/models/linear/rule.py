@@ -18,8 +18,8 @@ DECISION_AXIS = "decision value; negative is outside"
 class LinearRule(Rule):
     """Base of the rules of a hyperplane and a ball, which have one cluster.
 
-    `weights` are w, or the ball's centre. `offset` is rho, or the ball's -R^2; rows with lower
-    `values` are outside. `mean` is the mean of the prepared rows.
+    `weights` are w, or the ball's centre. Rows with `values` below the `offset`, which is rho or
+    the ball's -R^2, are outside. `mean` is the mean of the prepared rows.
     """
 
     float64: ClassVar[bool] = True
@@ -53,10 +53,11 @@ class LinearRule(Rule):
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return the part (n, g) float64 of each group of columns in a row being outside.
+        """Return how much each of g groups of columns moves a row outside, (n, g) float64.
 
         For a ball, it is the group's part of the squared distance from the centre. For a
-        hyperplane, it is the fall of w.x below its mean; negative values move a row inside.
+        hyperplane, it is the group's part of how far w.x lies below its mean; negative values move
+        a row inside. Group i begins at column firsts[i].
         """
         each = (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
         return np.add.reduceat(each, firsts, axis=1)

@@ -18,13 +18,13 @@ from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, Stat
 
 
 def working_rows(n_features: int) -> int:
-    """Return the maximum number of rows in a `Candidates`: 8 MiB of rows, but at least 100."""
+    """Return the maximum number of rows of a `Candidates`: as many as fit 8 MiB, or 100 if more."""
     return max(100, 2**20 // n_features)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The rows with the lowest keys, ordered by key and row number."""
+    """Rows that may enter the working set, sorted by ascending key, then by row number."""
 
     keys: np.ndarray  # (m,) float64
     rows: np.ndarray  # (m,) int64, row numbers
@@ -52,7 +52,7 @@ class Candidates:
         wanted: np.ndarray,
         limit: int,
     ) -> Self:
-        """Return the `limit` rows with the lowest keys, among rows with a true `wanted` (n,)."""
+        """Return at most `limit` rows with the lowest keys, among the rows `wanted` (n,) bool."""
         places = np.flatnonzero(wanted)
         if len(places) > limit:
             bound = np.partition(keys[places], limit - 1)[limit - 1]
@@ -68,7 +68,7 @@ def gradients(Z: np.ndarray, u: np.ndarray, scale: float, ball: bool) -> np.ndar
 
 
 def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
-    """Return the lowest G (n,) where alpha can increase, and the highest where it can decrease."""
+    """Return the lowest G (n,) where alpha < 1, and the highest G where alpha > 0."""
     return kernels.extremes(G, alpha, np.arange(G.size))
 
 
@@ -90,11 +90,11 @@ class WorkingSet:
         self.least, self.most = -np.inf, np.inf  # extremes of G after `descend`
 
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:
-        """Start with the rows next to the threshold, and change alpha so that it sums to `total`.
+        """Set the first working set, with alpha changed so that the table's alpha sums to `total`.
 
-        `inside` are the rows with alpha = 0 and the lowest G. `outside` are the
-        rows with the highest G among the `n_outside` rows with alpha = 1. Return False if these are
-        too few rows for the change.
+        `inside` are the rows with the lowest G among the rows with alpha = 0. `outside` are the
+        rows with the highest G among the `n_outside` rows with alpha = 1. Return False if they are
+        too few for the change.
         """
         lacking = self.total - n_outside
         giving = inside if lacking > 0.0 else outside

@@ -23,7 +23,7 @@ from distsvc.models.support_vector.engines import EitherEngine, engine_for, engi
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 OF_CLUSTERS = ("n_clusters_", "equilibria_", "equilibrium_labels_", "epsilon_", "n_boundary_")
-"""Attributes of the clusters, which further rows make invalid."""
+"""Attributes that depend on the clusters; `partial_fit` deletes them, as clusters may change."""
 
 
 @dataclass(eq=False, repr=False)

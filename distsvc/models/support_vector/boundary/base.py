@@ -14,7 +14,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
 Parts = Iterable[tuple[np.ndarray, np.ndarray]]
-"""Parts of a table: rows (m, q) float32 from `SupportVectorEngine.seen`, and keys (m,) uint64."""
+"""Blocks of a table: rows (m, q) float32 from `SupportVectorEngine.seen`, and keys (m,) uint64."""
 
 
 class Parameters(SimpleNamespace):
@@ -51,7 +51,7 @@ class SupportVectorEngine(ABC):
         self.notes: list[str] = []
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set centre and pilot from pilot rows (m, d), in key order, of a table of `n_rows`."""
+        """Set centre and pilot from pilot rows (m, d), sorted by key, of a table of `n_rows`."""
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
         check_finite(self.pilot)
@@ -96,15 +96,15 @@ class SupportVectorEngine(ABC):
 
     @abstractmethod
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) as `learn` and `find_clusters` take them, (n, q) float32."""
+        """Return rows X (n, d) in the form (n, q) float32 for `learn` and `find_clusters`."""
 
     @abstractmethod
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        """Train on a sample of a table of `n_rows`: all its rows in `sample_ranges`.
+        """Train on the rows (m, q) of a table of `n_rows` whose keys lie in `sample_ranges`.
 
-        The rows (m, q) are sorted by their keys (m,) uint64.
+        The rows are sorted by their keys (m,) uint64.
         """
 
     @abstractmethod
     def find_clusters(self, parts: Parts) -> None:
-        """Find the clusters of the table whose rows are `parts`."""
+        """Find the clusters of a table, whose rows come in `parts`, and set `rule`."""

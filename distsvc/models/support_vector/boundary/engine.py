@@ -45,14 +45,14 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import (
 )
 
 EVALUATION_ROWS, PENALTY_ROWS, EXACT_ROWS = 2048, 2000, 10_000
-"""Number of rows on which J is measured; maximum number of rows to compute C from nu; and maximum
-number of rows for the solver "exact" with C."""
+"""Number of rows on which the objective J is measured; maximum number of rows to compute C from nu;
+and maximum number of rows for the solver "exact" with C."""
 
 FEW_VECTORS = 100
 """Default budget of support vectors."""
 
 WIDENED = "epsilon was widened"
-"""Start of the note on a widened epsilon; a stream keeps only the last such note."""
+"""Start of the note on a widened epsilon. Training replaces an earlier note with this start."""
 
 
 class BoundaryEngine(SupportVectorEngine):
@@ -99,8 +99,8 @@ class BoundaryEngine(SupportVectorEngine):
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the blocks of an epoch.
 
-        They contain `max_iter` rows at most, or `most_rows` with ``solver="exact"``. In a large
-        table, the rows on which J is measured are left out.
+        They contain at most `max_iter` rows, or `most_rows` with ``solver="exact"``. In a large
+        table, they leave out the rows on which the objective J is measured.
         """
         given = self.parameters
         if given.solver == "exact":
@@ -112,7 +112,7 @@ class BoundaryEngine(SupportVectorEngine):
     def train(self, blocks: Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
         """Train the decision function.
 
-        ``blocks(epoch, first)`` returns the centred blocks of an epoch, from number `first` on.
+        ``blocks(epoch, first)`` returns the centred blocks of an epoch, from block `first` on.
         """
         given = self.parameters
         if given.solver != "exact" and given.is_published:
@@ -144,7 +144,7 @@ class BoundaryEngine(SupportVectorEngine):
         self._set_decision(S, a)
 
     def trained(self) -> State:
-        """Return the facts and arrays that `restore` and the tasks of phase two need."""
+        """Return the trained state, facts and arrays, for `restore` and the tasks of phase two."""
         names, given = ("gamma", "C", "epsilon", "n_iter"), self.parameters
         facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
         facts |= {name: getattr(given, name) for name in ("boundary_size", "segment_samples")}
@@ -156,7 +156,7 @@ class BoundaryEngine(SupportVectorEngine):
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
 
     def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
-        """Set the points (m, d) that label rows, and merge their ends (m, d) into equilibria."""
+        """Set the points (m, d) that label rows, and the equilibria: their ends (m, d), merged."""
         self.points = points
         if self.parameters.labelling == "complete-graph":
             self.equilibria, self._end_of = ends, np.arange(len(ends))
@@ -171,7 +171,10 @@ class BoundaryEngine(SupportVectorEngine):
             self.note("all trajectories end at one equilibrium: the answer is one cluster")
 
     def set_clusters(self, pairs: np.ndarray) -> None:
-        """Set the clusters: equilibria joined by connected pairs (p, 2) of vertices."""
+        """Set the clusters, the components of the equilibria, from connected pairs of vertices.
+
+        `pairs` (p, 2) are indices of `vertices`.
+        """
         f, E = self.decision, self.equilibria
         group = labelling.components(pairs, len(self.vertices))[: len(E)]
         points, cluster, self.equilibrium_labels = labelling.clusters_of_points(
@@ -243,13 +246,13 @@ class BoundaryEngine(SupportVectorEngine):
 
     @property
     def streams(self) -> bool:
-        """Whether rows were fed by `feed`."""
+        """Whether this engine learns from a stream, by `feed`."""
         return self._stream is not None
 
     def feed(self, rows: np.ndarray) -> None:
         """Do one step for each centred row (n, d) of the stream's next block, in order.
 
-        From then on, the stream's rows with the lowest keys are the pilot.
+        The pilot is replaced by the rows of the stream so far with the lowest keys.
         """
         if self._stream is None:
             self._stream = Reservoir.empty(self.seed, rows.shape[1])
@@ -279,9 +282,9 @@ class BoundaryEngine(SupportVectorEngine):
         )
 
     def _set_decision(self, S: np.ndarray, a: np.ndarray) -> None:
-        """Set f, from vectors S (d, B) with weights a (B,), and the width of its boundary.
+        """Set the decision function f and `epsilon`, from vectors S (d, B) with weights a (B,).
 
-        The weights are divided by the level of w.phi(x) at which f is to be 0.
+        The weights are divided by the level of w.phi(x) at which f has to be 0.
         """
         f = DecisionFunction(S, a.astype(np.float32), self.gamma)
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)
@@ -310,7 +313,10 @@ class BoundaryEngine(SupportVectorEngine):
             )
 
     def _level(self, values: np.ndarray) -> float:
-        """Return the level of w.phi(x) at which f is 0, from its values (m,) on the pilot."""
+        """Return the level of w.phi(x) at which f has to be 0.
+
+        `values` (m,) are w.phi(x) for the rows x of the pilot.
+        """
         given, level = self.parameters, 1.0
         if given.is_published:
             return level

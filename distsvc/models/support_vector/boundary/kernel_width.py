@@ -10,17 +10,17 @@ from distsvc.models.rows.threads import map_threads
 GROUP_ROWS = 2000
 FAR_RATIO, MAX_FAR_ROWS = 10.0, 3
 """Minimum distance of a far row to its nearest neighbour, in units of the median distance to the
-fifth neighbour; and maximum number of far rows that are ignored. If there are more, all count."""
+fifth neighbour; and maximum number of far rows up to which they are ignored."""
 
 
 def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     """Return gamma for rows X (n, d) float64 in random order, from at most 10,000 of them.
 
     It is the geometric mean of two gammas, divided by 6. The first has the largest leave-one-out
-    log-likelihood of a Gaussian kernel density estimate, on a half-octave grid. It diverges in many
-    dimensions, so the second is its upper bound: 1 / (2 (0.6 m)^2), with m the median distance to
-    the fifth neighbour. Division by 6 makes kernels 2.4 times as wide as in a density estimate,
-    because the boundary is a level set of at most a hundred kernels.
+    log-likelihood of a Gaussian kernel density estimate, on a half-octave grid. The second is the
+    upper end of that grid, 1 / (2 (0.6 m)^2), with m the median distance to the fifth neighbour:
+    in many dimensions, the first may lie at this end. Division by 6 makes kernels 2.4 times as wide
+    as in a density estimate, because the boundary is a level set of at most a hundred kernels.
 
     Likelihoods are of distinct rows, with sums over each row's 64 nearest neighbours. A few far
     rows are ignored, because one could lower the first gamma by orders of magnitude. The result is
@@ -37,17 +37,17 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
 def density_gamma(X: np.ndarray) -> float:
     """Return the gamma of a density estimate of the rows X (n, d) float64, in random order.
 
-    It has the largest leave-one-out log-likelihood, of up to 1500 distinct rows against all, and
-    the upper bound that `automatic_gamma` has. If all rows are equal, it is 1.
+    It is the first of the two gammas in `automatic_gamma`: it has the largest leave-one-out
+    log-likelihood, here of up to 1500 distinct rows among all. If all rows are equal, it is 1.
     """
     found = _gammas(X, 1500)
     return found[0] if found else 1.0
 
 
 def parting_gamma(points: np.ndarray) -> float:
-    """Return the gamma of kernels that separate points (k, d) float64.
+    """Return a gamma so large that the kernels of points (k, d) float64 hardly overlap.
 
-    Half-way between the two nearest points, a kernel is exp(-8). For a single point gamma is 1.
+    Midway between the two nearest points, kernels have the value exp(-8). For one point, it is 1.
     """
     points = np.unique(points, axis=0)
     if len(points) < 2:
@@ -57,7 +57,10 @@ def parting_gamma(points: np.ndarray) -> float:
 
 
 def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
-    """Return the gamma of largest likelihood and its upper bound; None if distances are 0."""
+    """Return the two gammas of `automatic_gamma` before division; None if all rows are equal.
+
+    The likelihood is of the first `n_tests` distinct rows, with neighbours among all of X (n, d).
+    """
     if len(np.unique(X[:, 0])) < len(X):  # keep the first of equal rows
         X = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]
     n, d = X.shape

@@ -1,7 +1,7 @@
 """Phase two: from the decision function to clusters.
 
-It is Algorithm 3 of Pham, Le and Dang (2017). Tables in memory also have labellings by the complete
-graph (SVC) and by balls (FSVC).
+It is Algorithm 3 of Pham, Le and Dang (2017). For tables in memory, it can also be the complete
+graph of SVC, or the balls of FSVC.
 
 | Pham, Le and Dang (2017) | here |
 |---|---|
@@ -86,15 +86,15 @@ class DecisionFunction:
         return self.sums(X) - np.float32(1.0)
 
     def scores(self, X: np.ndarray) -> np.ndarray:
-        """Return f (n,) float32 at the rows of X, and 0 for rows on the boundary.
+        """Return f (n,) float32 at the rows of X, with 0 for values of f that are only rounding.
 
-        They are the rows with -`SEGMENT_TOLERANCE` <= f < 0: rounding put them outside.
+        These values lie from -`SEGMENT_TOLERANCE` to 0; their rows are on the boundary.
         """
         f = self(X)
         return np.where((f >= -SEGMENT_TOLERANCE) & (f < 0.0), np.float32(0.0), f)
 
     def sums(self, X: np.ndarray) -> np.ndarray:
-        """Return f + 1 (n,) float32 at the rows of X (n, d); precise even if f is near -1."""
+        """Return the kernel sums f + 1 (n,) float32 at the rows of X, precise even near 0."""
         return weighted_sums(X, self.S, self.a, self.gamma)
 
     @property
@@ -142,7 +142,7 @@ class Nearest:
 
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the numbers of the points in each cell, in ascending order."""
+    """Yield the point numbers of each cell, ascending, by halving the points `numbers` (n,)."""
     if numbers.size <= CELL_POINTS:
         yield numbers
         return
@@ -151,10 +151,10 @@ def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted numbers of the lower and of the upper half of a cell's points.
+    """Return the sorted point numbers of a cell's lower half and of its upper half.
 
-    The cell is cut at the median of the feature whose middle two thirds are widest. Outliers thus
-    do not decide the cut.
+    The cell is cut at the median of the feature in which the middle two thirds of its points have
+    the widest range. Outliers thus do not determine the cut.
     """
     ranked = np.sort(points[numbers], axis=0)
     n = numbers.size
@@ -168,13 +168,13 @@ def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndar
 class Boundary:
     """Sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
 
-    Trajectories start from its rows, which label all other rows. If B_eps has at most `limit` rows,
-    all are in the sample, as in the paper. Otherwise rows are grouped by their nearest support
-    vector, so that every part of the domain has rows. Each group keeps the q rows with the lowest
-    random keys, for the largest q >= 1 that fits `limit`.
+    Trajectories start from the sampled rows, and all other rows take their labels. If B_eps has at
+    most `limit` rows, all are in the sample, as in the paper. Otherwise rows are grouped by their
+    nearest support vector, so that every part of the domain has rows. Each group keeps the q rows
+    with the lowest random keys, for the largest q >= 1 that fits `limit`.
 
-    Merged parts equal the sample of the whole table, because a part never keeps fewer rows of a
-    group than the whole table does.
+    Samples of a table's blocks merge into exactly the sample of the table: a block never keeps
+    fewer rows of a group than the table does.
     """
 
     X: np.ndarray  # (m, d) float32: the sampled rows
@@ -236,7 +236,10 @@ class Boundary:
 
 
 def quota(counts: np.ndarray, limit: int) -> int:
-    """Return the largest q >= 1 with sum min(counts, q) <= limit, or 1 if there is none."""
+    """Return the maximum number q of rows that each group keeps, from the groups' `counts`.
+
+    q is the largest number with sum min(counts, q) <= limit, but at least 1.
+    """
     low, high = 1, max(int(counts.max(initial=1)), 1)
     while low < high:
         middle = (low + high + 1) // 2
@@ -255,11 +258,11 @@ def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 def merge_equilibria(
     f: DecisionFunction, ends: np.ndarray, push: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge end points (n, d) into equilibria (M, d), and return them with the index (n,) of each.
+    """Return the equilibria (M, d), and the equilibrium's index (n,) of each end point (n, d).
 
-    "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
-    within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,
-    at the end point with the highest f.
+    "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. Here end
+    points within `MERGE_TOLERANCE` sigma of each other, directly or through other end points, are
+    one equilibrium. It lies at the end point with the highest f.
 
     A trajectory can also end on a saddle, which is not stable. With `push`, which is not in the
     paper, each equilibrium is moved by a tenth of sigma and climbs again.
@@ -286,7 +289,7 @@ def _merged(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def components(pairs: np.ndarray, n: int) -> np.ndarray:
-    """Return the connected component (n,) of every vertex, numbered by its first vertex."""
+    """Return the connected component (n,) int64 of each of n vertices; edges are pairs (m, 2)."""
     edges = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return connected_components(edges, directed=False)[1].astype(np.int64)
 
@@ -294,10 +297,10 @@ def components(pairs: np.ndarray, n: int) -> np.ndarray:
 def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int) -> np.ndarray:
     """Return pairs (p, 2) of equilibria whose segment lies inside the domain of novelty.
 
-    Equilibria are rows of E (M, d) float32, in blocks of 256. Each equilibrium of a block is tested
-    with all earlier equilibria, by f at `samples` points of their segment. Shortest segments come
-    first, and pairs already connected through others are skipped. The pairs of all blocks together
-    have the same components as all connected pairs.
+    Equilibria are rows of E (M, d) float32, in blocks of 256. Each equilibrium of block number
+    `block` is tested with all earlier equilibria, by f at `samples` points of their segment.
+    Shortest segments come first, and pairs already connected through other equilibria are skipped.
+    The returned pairs of all blocks together have the components of the graph of all such pairs.
     """
     first = block * PAIR_ROWS
     last = min(first + PAIR_ROWS, len(E))
@@ -334,15 +337,15 @@ def clusters_of_points(
     reference: np.ndarray,
     keep_outside: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return points that label rows, their clusters, and the clusters (M,) int32 of equilibria.
+    """Return the points that label rows, their clusters, and the equilibria's clusters (M,) int32.
 
     Boundary point i climbs to equilibrium ``member[i]``, and gets its cluster (Algorithm 3, line
     9). `group` (M,) are the components of the equilibria. Clusters are numbered by their rows among
     `reference` (n, d) float32, the largest first.
 
-    Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of novelty,
+    Departure without `keep_outside`: an equilibrium with f < 0 lies outside the domain of novelty,
     and would form a cluster of its own. It gets the cluster -1, and the boundary points that climb
-    to it are dropped, unless no others are left.
+    to it are dropped. If all equilibria are outside, none is dropped.
     """
     inside = f(equilibria) >= -SEGMENT_TOLERANCE
     if keep_outside or not inside.any():
@@ -362,8 +365,8 @@ def clusters_of_points(
 def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
     """Return the distinct rows (m, d) of X (n, d) float32 that are inside, sorted.
 
-    Inside is f >= -`SEGMENT_TOLERANCE`, which includes support vectors on the boundary. If no row
-    is inside, the rows with the highest f are returned.
+    They have f >= -`SEGMENT_TOLERANCE`; support vectors on the boundary are inside. If no row is
+    inside, the rows with the highest f are returned.
     """
     values = f(X)
     inside = np.unique(X[values >= min(-SEGMENT_TOLERANCE, values.max())], axis=0)
@@ -376,11 +379,11 @@ def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 
 
 def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray:
-    """Return edges (p, 2) of a forest with the components of the complete graph.
+    """Return the edges (p, 2) of a spanning forest of the complete graph.
 
-    The vertices are the distinct rows of V (n, d) float32. Two vertices have an edge if their
-    segment is inside at `samples` inner points. Memory grows with n, and time with the number of
-    pairs that a bound on f cannot rule out.
+    The vertices are the distinct rows of V (n, d) float32. In the complete graph, two vertices have
+    an edge if their segment is inside at `samples` inner points. Memory grows with n, and time with
+    the number of pairs that a bound on f cannot rule out.
     """
     order, first, last, child = _boxes(V)
     ranked = np.ascontiguousarray(V[order])
@@ -400,10 +403,11 @@ def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray
 
 
 def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return a tree of boxes of V (n, d): order (n,), first, last and child (c,), all int64.
+    """Return a tree of boxes around the vertices V (n, d), for `distsvc.kernels.boundary`.
 
-    Box i contains the vertices order[first[i] : last[i]]. Its halves are the boxes child[i] and
-    child[i] + 1; child[i] is -1 in a leaf.
+    The result is order (n,), first, last and child (c,), all int64. Box i contains the vertices
+    order[first[i] : last[i]]. Its halves are the boxes child[i] and child[i] + 1; child[i] is -1 in
+    a leaf.
     """
     order = np.arange(len(V))
     parts, first, child = [order.copy()], [0], []

@@ -28,12 +28,12 @@ def drawn_rows(n_rows: int, seed: int) -> Iterator[int]:
 
 
 def other_slots(seed: int) -> np.random.Generator:
-    """Return the generator of the random vectors on which a removed one is projected."""
+    """Return the random generator that chooses the vectors for projections."""
     return np.random.default_rng((seed, 1))
 
 
 class PrintedDescent:
-    """Stochastic gradient descent for J(w) on rows X (N, d), as printed."""
+    """Stochastic gradient descent for J(w) on rows X (N, d), as printed in the papers."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class PrintedDescent:
         self._square = 0.0  # ||sum_j n_j phi(s_j)||^2
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:
-        """Return K(x, s_j) (m, B) for the rows x with the numbers `rows` (m,)."""
+        """Return the kernel values (m, B) between the rows with numbers `rows` (m,) and vectors."""
         apart = self.X[rows][:, None, :] - self.X[self.numbers][None, :, :]
         return np.exp(-self.gamma * (apart * apart).sum(axis=2))
 
     def step(self, averaging: bool = False) -> float:
-        """Do one step; return how far w moved (its norm), before budget maintenance."""
+        """Do one step; return ||w_{t+1} - w_t|| before budget maintenance."""
         row = next(self.draws)
         t = self.n_steps + 1
         scale = self.C / max(t - 1, 1)
@@ -86,7 +86,7 @@ class PrintedDescent:
         return float(np.sqrt(max(square, 0.0))) / t
 
     def maintain(self) -> None:
-        """Project the vector with the smallest coefficient on others, then remove it."""
+        """Remove the vector with the smallest coefficient; first project it if `strategy` does."""
         n = len(self.numbers)
         p = int(np.argmin(np.abs(self.counts)))
         weight = self.counts[p]
@@ -108,7 +108,7 @@ class PrintedDescent:
         self.numbers, self.counts = self.numbers[others], self.counts[others]
 
     def run(self, max_iter: int, theta: float = -1.0, averaging: bool = False) -> None:
-        """Do steps until one moves w by at most `theta`, or `max_iter` steps are done."""
+        """Do steps until `step` returns at most `theta`, or `max_iter` steps are done."""
         while self.n_steps < max_iter:
             if self.step(averaging) <= theta:
                 return

@@ -24,8 +24,7 @@ SOFTENED = 0.5
 class BoundaryRule(Rule):
     """Rule that labels a row by the `cluster` of the nearest of its `points`.
 
-    The score of a row is f(x) = sum_j a_j K(s_j, x) - 1 with the support vectors S, feature by
-    feature.
+    The score of a row is f(x) = sum_j a_j K(s_j, x) - 1. Support vector s_j is a column of S.
     """
 
     form: ClassVar[str] = "support-vector"
@@ -76,5 +75,5 @@ class BoundaryRule(Rule):
 
 
 def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order (m,) that sorts points by cluster (m,), and the end of each cluster."""
+    """Return the order (m,) that sorts points by cluster, and each cluster's end (k,) in it."""
     return np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster)).astype(np.int64)

@@ -46,7 +46,7 @@ GRADIENT_FIELDS: dict[str, Field] = {
 VECTOR_ARRAYS = ("counts", "born", "moments")
 
 DESCENT_PIECE = 2**33
-"""Maximum number of vector entries that one piece of work reads; a piece takes some seconds."""
+"""Maximum number of vector entries read before a checkpoint is possible: some seconds of work."""
 
 CHECK_STEPS = 10_000
 """Number of steps between two measurements of J."""
@@ -61,9 +61,9 @@ class StochasticGradient:
     """Stochastic gradient descent on rows, which are fed in blocks of any size.
 
     J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)) is minimised. Without a `budget` of support
-    vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016). With `average` the coefficients are the
-    mean of all iterates (Theorem 7) since the last `forget_average`. A budget excludes `average`,
-    because a mean needs the same vectors throughout.
+    vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016). With `average`, the coefficients are the
+    mean of all iterates (Theorem 7) since the last `forget_average`. `average` needs the descent
+    without a budget, because the vectors of all iterates must be stored.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class StochasticGradient:
 
     @property
     def piece_rows(self) -> int:
-        """Maximum number of rows in one piece of work, by `DESCENT_PIECE`; at least 1."""
+        """Maximum number of rows, by `DESCENT_PIECE`, before a checkpoint is possible."""
         n = max(self.n_vectors, 1)
         work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
         return max(DESCENT_PIECE // work, 1)
@@ -126,7 +126,7 @@ class StochasticGradient:
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from the `state` of a descent with equal parameters.
 
-        Raise DataError if it does not fit, and leave this descent as it is.
+        If the state does not fit this descent, raise DataError and change nothing.
         """
         sizes = {"d": self._S.shape[0]}
         check_fields(GRADIENT_FIELDS, {**facts, **arrays}, sizes)
@@ -143,7 +143,7 @@ class StochasticGradient:
         self._average_from = facts["average_from"]
 
     def forget_average(self) -> None:
-        """Compute the mean iterate only from the next step on."""
+        """Start the mean of `average` anew, so that it begins with the next step's iterate."""
         self._moments[:] = self._counts * self._sums[0]
         self._average_from = self.n_steps
 
@@ -162,7 +162,7 @@ class StochasticGradient:
         return self.C / max(self.n_steps, 1) * self._counts[:n]
 
     def objective(self, X: np.ndarray) -> float:
-        """Return J(w), eq. (1), with the mean hinge loss of the rows X (n, d) float32."""
+        """Return the objective J(w), eq. (1), estimated on the rows X (n, d) float32."""
         S, a = self.vectors, self.coefficients
         on_vectors = weighted_sums(np.ascontiguousarray(S.T), S, a.astype(np.float32), self.gamma)
         margins = weighted_sums(X, S, a.astype(np.float32), self.gamma)
@@ -214,10 +214,10 @@ def descend(
 ) -> None:
     """Feed epochs of blocks to the descent until it stops, or has done `max_iter` steps.
 
-    ``blocks(epoch, first)`` returns the blocks of an epoch, from number `first` on. With
-    `evaluation` rows (m, d) float32, J is measured on them every `CHECK_STEPS` steps. The descent
-    also ends when the best of the last `DESCENT_PATIENCE` values does not improve on the earlier
-    best by a relative `tol`.
+    ``blocks(epoch, first)`` returns the blocks of an epoch, from block `first` on. With
+    `evaluation` rows (m, d) float32, the objective J is measured on them every `CHECK_STEPS` steps.
+    The descent then also ends when the best of the last `DESCENT_PATIENCE` values does not improve
+    on the earlier best by a relative `tol`.
     """
     course = DescentProgress(descent, Position(), [])
     course = checkpoint.last(course.restored) or course

@@ -1,8 +1,9 @@
 """Leading directions of a table's columns: models use the coordinates of rows along these.
 
 Up to 40 columns they are the leading principal components. With more columns, directions of noise
-can have more variance than the directions that separate clusters. Near rows mostly belong to the
-same cluster. So clusters are separated where any two rows differ much more than near rows do.
+can have more variance than the directions that separate clusters. But near rows mostly belong to
+one cluster. So the directions are then those along which any two rows differ much more than near
+rows do.
 """
 
 from collections.abc import Iterable
@@ -26,25 +27,25 @@ SCATTER_NEIGHBOURS = 5
 """Number of nearest rows with which each row is compared."""
 
 SHRUNK = 0.1
-"""Shrinkage of the scatter of near rows to a multiple of the identity. Without it, directions in
+"""Weight of the identity matrix in the regularised scatter of near rows. Without it, directions in
 which near rows happen to be equal would win."""
 
 TAIL = 0.01
 """Share of a column's rows in each of its two tails."""
 
 MOST_IN_TAILS = 0.15
-"""Maximum share of the variance due to the tails. Above it, rare values decide the scales of
-columns, and the scatter of near rows is not used."""
+"""Maximum share of the variance that comes from the tails. Above it, rare values determine the
+scales of columns, and the directions are principal components with any number of columns."""
 
 
 def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return the leading directions (q, d) float32 of pilot rows (m, d) float32, q <= 20.
 
-    Pilot rows are in random order. Up to 3 columns the directions are the columns. Up to 40, or if
-    tails decide the scales of columns, they are the leading principal components. Otherwise they
-    solve T v = r S v for the largest r, with the scatter T of random pairs of rows, and the scatter
-    S of near rows. Such directions are not orthogonal, and v^T S v = 1. The entry of largest
-    magnitude in each direction is positive.
+    Pilot rows are in random order. Up to 3 columns, the directions are the columns. Up to 40
+    columns, or if most variance comes from tails (`MOST_IN_TAILS`), they are the leading principal
+    components. Otherwise they solve T v = r S v for the largest r, with the scatter T of random
+    pairs of rows, and the regularised scatter S of near rows. Such directions are not orthogonal,
+    and v^T S v = 1. The entry of largest magnitude in each direction is positive.
     """
     if pilot.shape[1] <= FLAT:
         return np.eye(pilot.shape[1], dtype=np.float32)
@@ -67,7 +68,10 @@ def shortest_rows(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray
 
 
 def _separating_directions(rows: np.ndarray) -> np.ndarray | None:
-    """Return separating directions (k, p) of rows (m, p), k <= 20; None if near rows are equal."""
+    """Return at most 20 directions (k, p) that separate rows (m, p); None if near rows are equal.
+
+    They have the largest scatter of random pairs of rows, relative to the scatter of near rows.
+    """
     near, far = near_scatter(rows), scatter_of_pairs(rows)
     if near is None or far is None:
         return None
@@ -79,15 +83,18 @@ def _separating_directions(rows: np.ndarray) -> np.ndarray | None:
 def near_scatter(rows: np.ndarray) -> np.ndarray | None:
     """Return the scatter (p, p) of near rows among rows (m, p); None if near rows are all equal.
 
-    It is the sum of u u^T, scaled to trace 1. The vectors u are the differences of each row to its
-    nearest rows, scaled to length 1, so that a few long differences do not dominate.
+    The scatter is the sum of u u^T, scaled to trace 1. The vectors u are the differences between
+    each row and its nearest rows, scaled to length 1, so that a few long ones do not dominate.
     """
     _, numbers = nearest_others(rows, min(SCATTER_NEIGHBOURS, len(rows) - 1))
     return _mean_scatter(rows, numbers.T)
 
 
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
-    """Return the scatter of random pairs, like `near_scatter`, from rows (m, p) in random order."""
+    """Return the scatter (p, p) of random pairs of rows, which are in random order.
+
+    It is computed like `near_scatter`, from each row's pairs with the next few rows.
+    """
     numbers = np.arange(len(rows))
     shifts = range(1, min(SCATTER_NEIGHBOURS, len(rows) - 1) + 1)
     return _mean_scatter(rows, [np.roll(numbers, shift) for shift in shifts])

@@ -36,7 +36,7 @@ Grown = tuple[LevelTree, np.ndarray]
 
 
 class LevelTreeEngine(SupportVectorEngine):
-    """Finds clusters as branches of a tree of level sets, by a vote of several trees."""
+    """Trains several models, grows a tree of level sets for each, and cuts the tree that wins."""
 
     ensemble: Ensemble
     view: np.ndarray  # (m, q) float32: pilot rows along the leading directions
@@ -59,16 +59,16 @@ class LevelTreeEngine(SupportVectorEngine):
         return sampling.key_blocks(n_rows, rows_of_sample(n_rows, self.parameters.max_iter))
 
     def choose(self, grown: Sequence[Grown]) -> None:
-        """Let the trees of all models vote, and settle on the answer."""
+        """Let the trees of all models vote, and use the winner as the answer."""
         self._earlier = list(self.notes)
         self.settle(self._level_sets(range(len(grown)), grown))
 
     def choose_early(self, train: Callable[[int], Sequence[Grown]]) -> None:
         """Let a few models vote; if they do not agree, let all models vote.
 
-        ``train(part)`` returns the trees of the models ``ensemble.rounds[part]``. Models agree if
-        each has a cut like the winner's, or if none has a significant split. The test ignores
-        `n_clusters`, so that cuts into any number use the same models.
+        ``train(part)`` returns the trees of the models ``ensemble.rounds[part]``, part 0 or 1.
+        Models agree if each has a cut like the winner, or if none has a significant split. Whether
+        they agree is tested without `n_clusters`, so that it does not depend on the number wanted.
         """
         first, others = self.ensemble.rounds
         found = dict(zip(first, train(0), strict=True))
@@ -120,7 +120,10 @@ class LevelTreeEngine(SupportVectorEngine):
             self.note("no split is significant: the answer is one cluster")
 
     def rule_of(self, levels: LevelSets, part: np.ndarray | None = None) -> LevelRule:
-        """Return the rule of a cut with the parts (B,), and with the scores of this fit."""
+        """Return the rule of the answer, or of another cut into the clusters `part` (B,).
+
+        `part` has the cluster of each support vector. Rows keep the scores of this fit.
+        """
         own, tree = levels.part if part is None else part, levels.tree
         scored = LevelRule.fields_of(self.ensemble.components, self.levels.score)
         return LevelRule(
@@ -130,7 +133,10 @@ class LevelTreeEngine(SupportVectorEngine):
     def cut(
         self, n_clusters: int | None, level: float | None, significance: float | None
     ) -> LevelRule:
-        """Return the rule of another cut; give exactly one of the three parameters."""
+        """Return the rule of another cut, as in `SupportVectorClustering.cut`.
+
+        Exactly one of the three parameters is not None.
+        """
         levels = self.levels
         if n_clusters is not None:
             return self.rule_of(levels.cut(n_clusters))

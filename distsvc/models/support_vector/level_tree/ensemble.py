@@ -29,7 +29,7 @@ MOST_STEPS, FEWEST_STEPS, STEPS_A_ROW = 20_000, 4_000, 5
 the table."""
 
 PASSES = 500
-"""Maximum number of passes over a table."""
+"""Maximum number of passes of a model over the table."""
 
 PENALTY = 2.0
 """Default C of the models. It is small, so that f is a density estimate, which is not flat in dense
@@ -39,7 +39,7 @@ BUDGET = 200
 """Default maximum number of support vectors of a model."""
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
-"""Numbers of leading directions; a group of models uses each number."""
+"""Numbers of leading directions in the subspaces; each subspace has a group of models."""
 
 SIGNIFICANCE_ROWS = 100_000
 """Maximum number of rows on which a model's splits are tested. On more rows, even irrelevant splits
@@ -48,12 +48,12 @@ would be significant."""
 
 @dataclass(frozen=True)
 class Effort:
-    """Choice of models for an effort; up to `FLAT` columns need no subspaces."""
+    """Models of one level of `effort`. Subspaces are used for more than `FLAT` columns."""
 
     octaves: Sequence[float]  # log2 of a model's gamma, relative to `density_gamma`
     repeats: int  # number of models with each gamma
-    octaves_in_subspaces: Sequence[float]  # for more columns: the same two, in each subspace
-    repeats_in_subspaces: int
+    octaves_in_subspaces: Sequence[float]  # like `octaves`, for each subspace
+    repeats_in_subspaces: int  # like `repeats`, for each subspace
     subspaces: Sequence[int]  # numbers of leading directions of the subspaces
 
 
@@ -75,7 +75,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models to train; the driver and all workers have the same."""
+    """Models to train, with all settings that a worker needs for it."""
 
     components: np.ndarray  # (q, d) float32: directions, in the order of `leading_directions`
     members: list[Member]
@@ -98,10 +98,10 @@ class Ensemble:
 
     @property
     def rounds(self) -> tuple[list[int], list[int]]:
-        """Indices of the members that are trained first, and of the others.
+        """Indices of the members that are trained first, and of all other members.
 
-        The first have the middle width for each number of directions. If they agree, the others
-        are not trained.
+        The first members have the middle width for each number of directions. If they agree, the
+        other members are not trained.
         """
         order = sorted(range(len(self.members)), key=lambda i: self.members[i].gamma)
         of_each: dict[int, list[int]] = {}
@@ -160,8 +160,7 @@ class Ensemble:
     def tested_ranges(self, number: int, n_rows: int) -> sampling.Ranges:
         """Return the key ranges, in blocks, of the rows that test the splits of a member.
 
-        If the sample of the table of `n_rows` has more rows than are tested, each member tests on
-        another part of it.
+        If the sample has more than `tested_rows`, each member uses a different part of it.
         """
         high = sampling.key_threshold(n_rows, self.sample_rows)
         if self.tested_rows == self.sample_rows:
@@ -195,13 +194,13 @@ def make_ensemble(
 ) -> Ensemble:
     """Return the models to train, from pilot rows (m, d) float32 of a table of `n_rows`.
 
-    If gammas are given, there is one model for each, in all features. Otherwise gammas lie around
-    `density_gamma`, which is computed in each subspace. More than 3 features have up to 8
-    subspaces: the first 2, 3, 4, 6, 8, 12, 16 and all `leading_directions`. Clusters often lie in
-    few dimensions, where a density estimate needs fewer rows.
+    If gammas are given, there is one model for each gamma, in all features. Otherwise gammas lie
+    around `density_gamma`, computed in each subspace. For more than 3 features, the subspaces are
+    the first 2, 3, 4, 6, 8, 12, 16 and all `leading_directions`. Clusters often lie in few
+    dimensions, where a density estimate needs fewer rows.
 
-    If the table consists of few points with many rows each, `parting_gamma` makes kernels so narrow
-    that every point is a peak.
+    If the table consists of few points with many rows each, `parting_gamma` replaces
+    `density_gamma`. Kernels are then so narrow that every point is a peak.
     """
     d, points = pilot.shape[1], few_points(pilot)
     C = PENALTY if given.C is None else float(given.C)

@@ -24,14 +24,14 @@ NEAR_ROWS = 3_000
 """Maximum number of pilot rows on which proposed cuts are compared."""
 
 LOWEST_LEVEL = 0.1
-"""Level of g (module `tree`) at which f is 0, relative to the median birth level of the clusters.
-Used if no level is configured, or if g does not reach it."""
+"""Level of g (see module `tree`) at which f is 0, relative to the median birth level of clusters.
+Used if no level is given, or if g is below the given level everywhere."""
 
 NEARLY = 0.8
 """Minimum score of a second answer in the report, relative to the winner's score."""
 
 FAR_APART = 0.14
-"""Maximum of `LevelSets.unclear`; above it, a note reports unclear borders."""
+"""Value of `LevelSets.unclear` above which a note reports unclear borders."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class LevelSets:
 
     @property
     def follows(self) -> bool:
-        """Whether the previous answer is used, as a cut of these trees."""
+        """Whether the answer is the previous one, found again as a cut of these trees."""
         return self.winner.last is not None and not self.winner.clear
 
     @property
@@ -110,9 +110,9 @@ class LevelSets:
         return self.numbered(self.answer.kept)
 
     def numbered(self, kept: np.ndarray) -> np.ndarray:
-        """Return the clusters (B,) of support vectors, 0 the largest on the pilot.
+        """Return the cluster (B,) of each support vector in a cut of the answer's tree.
 
-        `kept` (b,) bool are the branches of the answer's tree that are clusters.
+        The branches `kept` (b,) bool are the clusters; 0 is the largest on the pilot.
         """
         part = self.tree.parts(kept)
         label = self.tree.voter(part, self.nearest).labels(self.tree.seen(self.pilot))
@@ -120,13 +120,13 @@ class LevelSets:
         return ranks_by_size(sizes).astype(np.int64)[part]
 
     def highest(self) -> np.ndarray:
-        """Return the highest support vector (k, q) float32 of every cluster."""
+        """Return the support vector with the highest g of each cluster, (k, q) float32."""
         order = np.lexsort((-self.tree.heights, self.part))
         first = np.unique(self.part[order], return_index=True)[1]
         return np.ascontiguousarray(self.tree.S[:, order[first]].T)
 
     def cut(self, n_clusters: int) -> Self:
-        """Return the level sets with `n_clusters`, from a vote of the same trees; cached."""
+        """Return these level sets with a vote among cuts into `n_clusters`; cached."""
         if n_clusters not in self._cuts:
             own = [self.granularity]
             self._cuts[n_clusters] = replace(self, n_clusters=n_clusters, granularities=own)
@@ -138,14 +138,14 @@ class LevelSets:
 
     @cached_property
     def blind(self) -> Answer:
-        """Answer without a given number of clusters."""
+        """Answer of the vote without a wanted number of clusters."""
         if self.n_clusters is None:
             return self.answer
         return replace(self, n_clusters=None, granularities=[self.granularity]).answer
 
     @cached_property
     def unclear(self) -> float:
-        """Share of pilot rows with another label than their nearest support vector."""
+        """Share of pilot rows that are not in the cluster of their nearest support vector."""
         rows = self.tree.seen(self.pilot)
         nearest, vote = (self.tree.voter(self.part, by).labels(rows) for by in (True, False))
         return float((nearest != vote).mean())

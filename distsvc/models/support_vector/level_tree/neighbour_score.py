@@ -81,7 +81,7 @@ class NeighbourScore:
 def _usual(
     near: np.ndarray, labels: np.ndarray, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sizes (k,) of large clusters, and medians and standard deviations (k,) of nearness."""
+    """Return size, and median and standard deviation of nearness, of each large cluster, (k,)."""
     sizes = np.bincount(labels)
     large = np.flatnonzero(sizes >= SHARES_OUTSIDE.min_size * sizes[sizes > 0].mean())
     found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
@@ -92,7 +92,8 @@ def _usual(
 def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
     """Return the nearness below which a share `SHARES_OUTSIDE.outside` of all rows is expected.
 
-    It is at least a standard deviation below every cluster's median, where the normal model fits.
+    Nearness is taken as normal in each cluster (k,), with the medians `middles` and deviations
+    `units`. The result is at least a deviation below each median, where this model fits.
     """
     outside = SHARES_OUTSIDE.outside
     below = float((middles + float(ndtri(0.01 * outside)) * units).min())

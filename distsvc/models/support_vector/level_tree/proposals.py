@@ -1,11 +1,12 @@
 """Cuts that the level trees of several models propose, and the vote among them.
 
-The cut that agrees best with the cuts of all models wins, unless it cuts through clusters. A real
-split appears at several kernel widths and in several subspaces; a split by chance does not.
+A cut that agrees with the cuts of many models has many votes: a real split appears at several
+kernel widths and in several subspaces, and a split by chance does not. The score of a cut is its
+votes times its merit, and the highest score wins. A cut that separates many near rows has less
+merit, because it probably cuts through a cluster.
 
 Every tree ranks its splits by significance, and again by depth. It proposes cuts after which the
-next split is clearly weaker. A cut that separates many near rows has less merit, because it
-probably cuts through a cluster.
+next split is clearly weaker.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 PROPOSALS = 6
-"""Maximum number of candidates of one model from each ranking."""
+"""Maximum number of cuts that one model proposes from each of its two rankings."""
 
 LEAST_Z, ENOUGH_Z = 1.0, 3.0
 """Minimum z of a split in a proposal, and z above which splits count as equally significant."""
@@ -32,7 +33,7 @@ DEPTH_WEIGHT = 0.3
 """Factor on the weight of a proposal by depth, relative to a proposal by significance."""
 
 FAINT_Z = 0.05
-"""Lower bound of z in the weight of a cut into a given number of clusters."""
+"""Minimum of z in the weights of cuts into a given number of clusters."""
 
 VOTE_NEIGHBOURS = 10
 """Number of nearest neighbours of each row for `VoteRows.separated`."""
@@ -55,13 +56,13 @@ FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
 `LOWEST_STANDING`."""
 
 STANDING_OF_MANY = 0.45
-"""Upper bound of the minimum in 2 or 3 columns, times the number of clusters.
+"""Divided by a cut's number of clusters, the maximum of its minimum score in 2 or 3 columns.
 
-Cuts into many clusters agree less, so their minimum is lower."""
+Cuts into many clusters agree less, so they need a lower score."""
 
 CLEAR_Z = 3.5
-"""Minimum z of the clearest split in one column; below it the answer is one cluster. Scores do not
-decide there: any cut separates few neighbours, and all models use the same column."""
+"""Minimum z of the winner's clearest split in one column; below it the answer is one cluster. The
+minimum score is not used in one column, because any cut there separates few near rows."""
 
 EVEN_STANDING, STEEPNESS = 0.45, 2.6
 """Score per model at which another sample has the same answer with probability 1/2, and exponent of
@@ -72,16 +73,16 @@ EVEN_RATIO, STEEPNESS_OF_ONE = 0.5, 1.5
 probability 1/2, and exponent of the ratio in the odds."""
 
 EVEN, PREFERRED = 0.5, 0.9
-"""Minimum probability that another sample has the winner, and minimum share of the models with more
-votes for it. If both are reached, the winner replaces the previous answer."""
+"""Minimum probability that another sample has the winner, too; and minimum share of the models that
+give the winner more votes than the previous answer. If both are reached, the winner replaces it."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""Minimum probability that another sample has the winner, and upper bound of the previous answer's
-votes, relative to the winner's. They are a second condition to replace the previous answer."""
+"""The winner also replaces the previous answer if another sample has the winner with at least this
+probability, and the previous answer's votes are below this share of the winner's."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
-"""Maximum number of rows to which z is scaled, by granularity. With fewer rows, fewer splits are
-significant."""
+"""Maximum number of rows to which z is scaled, by granularity. Scaled to fewer rows, fewer splits
+are significant."""
 
 
 class VoteRows:
@@ -99,9 +100,10 @@ class VoteRows:
         return {"view": self.view, "n_jobs": self.n_jobs, "_cache": {}}
 
     def cut(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
-        """Return labels (m,) int32 in a cut of tree `number`, and their `separated` and `entropy`.
+        """Return the rows' labels (m,) int32 in a cut, and `separated` and `entropy` of the labels.
 
-        `kept` are the bytes of the cut's branches (b,) bool.
+        `number` is the index of the tree, and `kept` are the bytes of a mask (b,) bool of the
+        branches that are clusters.
         """
         if (number, kept) not in self._cache:
             voter = tree.voter(tree.parts(np.frombuffer(kept, bool)))
@@ -163,10 +165,10 @@ class Proposal:
 def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:
     """Return the cuts that trees propose, with their z multiplied by `scale`.
 
-    Splits are ranked by z, and again by depth. A proposal is the first k - 1 splits of a ranking,
-    all with z >= 1. Its weight is the gap to the next split. By z, the gap is
-    log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)). By depth, it is 0.3 times the difference in
-    depth. The weights of a cut from both rankings are added.
+    A tree ranks its splits by z, and again by depth. A cut is the first splits of a ranking, all
+    with z >= 1. Its weight is the gap between its last split, of rank i, and the next. By z, the
+    gap is log((min(z_i, 3) + 1/2) / (min(z_{i+1}, 3) + 1/2)). By depth, it is 0.3 times the
+    difference in depth. If both rankings have a cut, its weights are added.
     """
 
     def proposed(number: int) -> list[Proposal]:
@@ -182,9 +184,10 @@ def cuts_into(
 ) -> list[Proposal]:
     """Return the trees' cuts into `n_clusters`, or fewer if no tree has so many branches.
 
-    Each tree offers three cuts. The first keeps the most significant splits. The second starts from
-    all splits with z >= 1 and merges the smallest clusters. The third keeps the deepest splits. The
-    weight of a cut is the z of its least significant split, and 0.3 z for the third cut.
+    Each tree with enough branches has three cuts. The first keeps the most significant splits. The
+    second starts from all splits with z >= 1 and merges the smallest clusters. The third keeps the
+    deepest splits. The weight of a cut is the z of its least significant split, times 0.3 for the
+    third cut.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
 
@@ -221,7 +224,10 @@ def _candidates(
     scale: float,
     rows: VoteRows,
 ) -> list[Proposal]:
-    """Return proposals for `offered` cuts and weights; the weights of equal cuts are added."""
+    """Return a `Proposal` for each different cut of `offered`, pairs of a cut and its weight.
+
+    The weights of equal cuts are added.
+    """
     found: list[Proposal] = []
     weights: dict[bytes, float] = {}
     for kept, weight in offered:
@@ -237,11 +243,11 @@ def _candidates(
 def most_like(
     trees: Sequence[LevelTree], labels: np.ndarray, scale: float, rows: VoteRows
 ) -> tuple[Proposal, float]:
-    """Return the cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
+    """Return the cut most like `labels` (m,) of the first rows, and their adjusted Rand index.
 
-    In each tree, clusters are merged in pairs, each time the pair that makes most pairs of rows
-    agree with `labels`. Merging ends when agreement would fall and there are no more clusters than
-    labels. The returned cut has weight 0.
+    In each tree, all branches are clusters at first. They are merged two by two, each time the two
+    whose merger makes most pairs of rows agree with `labels`. Merging ends when agreement would
+    fall and there are no more clusters than labels. The returned cut has weight 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
@@ -316,9 +322,9 @@ def _by_depth(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float
 def _strongest(
     tree: LevelTree, order: np.ndarray, weights: np.ndarray
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield the cuts of largest weight into at least two clusters.
+    """Yield the cuts with the largest `weights`, and their weights; cut i has i + 1 clusters.
 
-    One cluster is not proposed, because models with too narrow or too wide kernels always would.
+    The cut into one cluster is left out: too narrow or too wide kernels would always propose it.
     """
     weights[0] = 0.0
     for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
@@ -327,7 +333,7 @@ def _strongest(
 
 
 def _deep(tree: LevelTree, scale: float) -> np.ndarray:
-    """Return the branches with z >= 1, then all others, each the deepest first."""
+    """Return the branches with z >= 1, then all others, both sorted by falling depth."""
     faint = scale * tree.z < LEAST_Z
     return np.lexsort((-tree.depths, faint))
 
@@ -337,8 +343,8 @@ def _joined(
 ) -> np.ndarray:
     """Return the branches (b,) bool of a cut into `n_clusters`, made by merging small clusters.
 
-    At first, all branches with z >= 1 are clusters. The smallest cluster merges across its highest
-    saddle until `n_clusters` are left, so that a few rows of noise are no cluster.
+    At first, all branches with z >= 1 are clusters. Until `n_clusters` are left, the smallest
+    cluster merges across its highest saddle. A few rows of noise are thus no cluster.
     """
     clear = int((scale * tree.z >= LEAST_Z).sum())
     kept = tree.most_significant(max(n_clusters, clear))
@@ -360,7 +366,7 @@ def _joined(
 
 
 class Candidate(TypedDict):
-    """Best proposal for a number of clusters."""
+    """Best of the proposals with `n_clusters`, for the report."""
 
     n_clusters: int
     standing: float  # score, relative to the winner's
@@ -418,14 +424,14 @@ def elect(
 
     Without `n_clusters`, the answer is one cluster if no split is significant, or if no candidate
     reaches its minimum score per model. The minimum is `least_standing`. For k clusters in 2 or 3
-    columns it is min(max(2.5 / sqrt(n), 0.04), 0.45 / k). In one column the clearest split needs z
-    >= 3.5 instead.
+    columns it is min(max(2.5 / sqrt(n_rows), 0.04), 0.45 / k). In one column the winner's clearest
+    split needs z >= 3.5 instead.
 
-    `before` (m,) are the first rows' labels in the previous answer. The tree cut most like these
-    labels is compared with the winner; it does not vote. The winner replaces this cut only if
-    another sample has the winner with probability `EVEN`, and the share `PREFERRED` of the models
-    has more votes for the winner. From the probability `CERTAIN` on, more votes in total are enough
-    (`FEWER`), because models in few directions can miss a new cluster.
+    `before` (m,) are the first rows' labels in the previous answer. The cut of a tree that is most
+    like these labels is compared with the winner; it does not vote. The winner replaces this cut
+    only if another sample has the winner with probability `EVEN`, and the share `PREFERRED` of the
+    models gives the winner more votes. If that probability is at least `CERTAIN`, more votes in
+    total are enough (`FEWER`), because models in few directions can miss a new cluster.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -454,7 +460,10 @@ def elect(
 
 
 class _Vote:
-    """Votes for candidates, and the answer: the best candidate, or candidate number `given`."""
+    """Votes for candidates, and the answer: the best candidate, or candidate number `given`.
+
+    A `given` candidate does not vote.
+    """
 
     def __init__(
         self,
@@ -487,7 +496,10 @@ class _Vote:
         return float(np.mean(by_model > 0.0))
 
     def _score_ratio(self, least_standing: float) -> float:
-        """Return the largest ratio of a candidate's score to its minimum; in one column, of z."""
+        """Return the largest ratio of a candidate's score to its minimum.
+
+        In one column, return the ratio of the best candidate's clearest z to its minimum.
+        """
         if self.d == 1:
             winner = self.found[self.best]
             clearest = np.sort(self.trees[winner.member].z[winner.kept])[-2:][0]
@@ -501,7 +513,7 @@ class _Vote:
 
     @property
     def answer(self) -> Answer:
-        """The candidate's answer, or one cluster if all scores are too low."""
+        """Answer of the best or given candidate; one cluster if no score reaches its minimum."""
         trees, found, best, standing = self.trees, self.found, self.best, self.standing
         winner, supported = found[best], (self.agreement > SAME_ANSWER) & self.proposed
         support = np.array([np.unique(self.owner[row]).size for row in supported]) / len(trees)

@@ -23,7 +23,7 @@ from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourSc
 from distsvc.models.support_vector.level_tree.tree import Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
-"""Minimum and maximum exponent of kernel sums in shares; the exponent grows with kernel width."""
+"""Minimum and maximum exponent of kernel sums in shares; wider kernels have a larger exponent."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Scored:
 
     @staticmethod
     def fields_of(components: np.ndarray, score: NeighbourScore) -> dict[str, Any]:
-        """Return the fields of `Scored` for a score of rows projected on `components`."""
+        """Return the fields of `Scored` by name, for a score of rows along the `components`."""
         near = {f"near_{name}": value for name, value in vars(score).items()}
         return {"components": components, **near}
 
@@ -57,8 +57,8 @@ class Scored:
 class LevelRule(Scored, Rule):
     """Rule that labels a row by the cluster with the largest weighted kernel sum.
 
-    Support vectors S on the first q components, feature by feature, have weights a and clusters
-    `part`. With `nearest`, a row gets the cluster of its nearest support vector instead.
+    Support vectors have the coordinates S along the first q components, the weights a and the
+    clusters `part`. With `nearest`, a row gets the cluster of its nearest support vector instead.
     """
 
     form: ClassVar[str] = "level-tree"
@@ -119,7 +119,8 @@ class LevelRule(Scored, Rule):
         """Exponent of kernel sums in shares.
 
         A kernel of variance h^2 widens clusters of variance s^2. The logarithm of the ratio of two
-        sums is then only s^2 / (s^2 + h^2) of its true value, which the exponent corrects.
+        clusters' kernel sums is thus smaller than that of their densities, by the factor
+        s^2 / (s^2 + h^2). The exponent makes up for this factor, in part.
         """
         weights, V, inside = self.a.astype(np.float64), self.S.T.astype(np.float64), 0.0
         for c in range(self.n_clusters):

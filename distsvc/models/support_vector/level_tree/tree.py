@@ -9,7 +9,7 @@ is the lowest value of g found on it. A cut into another number of clusters need
 
 | here | meaning |
 |---|---|
-| branch | a component, from the level where it has its minimum mass to where it merges |
+| branch | a component, between the level where its mass reaches a minimum and where it merges |
 | joint, saddle | the edge at which a branch merges, and the lowest point of that edge |
 | peak | the highest support vector of a branch |
 | z | density at the peak minus density at the saddle, in standard errors |
@@ -32,7 +32,8 @@ TREE_NEIGHBOURS = 10
 EDGE_PLACES = 0.25, 0.5, 0.625
 """Positions on an edge, from 0 to 1, at which g is evaluated.
 
-The last is not 0.75: on a lattice, an edge of four steps has lattice points at all quarters."""
+The last is not 0.75: on an edge of four steps of a lattice, all quarters are lattice points, at
+which g is high."""
 
 EMPTY = 0.05
 """Number added to the ratio of densities, saddle / peak; it limits the depth of empty saddles."""
@@ -64,11 +65,11 @@ class Voter:
 
 @dataclass(frozen=True)
 class LevelTree:
-    """Tree of one decision function; the root's parent is -1.
+    """Tree of the level sets of one decision function.
 
-    Arrays have an entry for each vertex (B,), edge (B - 1,) or branch (b,). `z` and `depths` are
-    infinite for the root, and empty until `tested`. A depth is -log(saddle / peak + `EMPTY`), from
-    kernel density estimates at both points.
+    Arrays have an entry for each vertex (B,), edge (B - 1,) or branch (b,). The root's parent is
+    -1. `z` and `depths` are infinite for the root, and empty before `tested`. A depth is
+    -log(saddle / peak + `EMPTY`), from kernel density estimates at both points.
     """
 
     S: np.ndarray  # (q, B) float32: support vectors (the vertices), feature by feature
@@ -89,9 +90,9 @@ class LevelTree:
 
     @classmethod
     def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> Self:
-        """Build the tree of f; a branch has at least `least_mass` of the rows (n, q) float32.
+        """Build the tree of f, whose branches have at least `least_mass` rows.
 
-        A branch has the rows whose nearest support vector it contains.
+        A branch has those of the rows (n, q) float32 whose nearest support vector it contains.
         """
         V = np.ascontiguousarray(f.S.T)
         heights = f.sums(V)
@@ -117,35 +118,35 @@ class LevelTree:
 
     @property
     def n_branches(self) -> int:
-        """Number of branches, with the root; a cut has at most so many clusters."""
+        """Number of branches, with the root: the maximum number of clusters of a cut."""
         return len(self.births)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray, ties: bool = False) -> None:
         """Add rows X (n, >= q) float32 to the `sums` (4, b) int64 that `tested` takes.
 
-        The sums of each branch are D, D^2, 1 and K(peak, x), summed over rows x in fixed-point
-        units, with D = K(peak, x) - K(saddle, x). Rows exactly at a peak or saddle count only with
+        For each branch, D, D^2, 1 and K(peak, x) are summed over rows x, in fixed-point units, with
+        D = K(peak, x) - K(saddle, x). Rows exactly at the peak or saddle are added only with
         `ties`.
         """
         peaks = np.ascontiguousarray(self.S[:, self.peaks])
         kernels.add_differences(self.seen(X), peaks, self.saddles, self.gamma, sums, ties)
 
     def seen(self, view: np.ndarray) -> np.ndarray:
-        """Return the first q columns of rows `view`, which the tree uses."""
+        """Return the first q columns of rows `view` (n, >= q), on which the tree is built."""
         return np.ascontiguousarray(view[:, : len(self.S)])
 
     def first(self, order: np.ndarray, n_clusters: int) -> np.ndarray:
-        """Return the first `n_clusters` branches in an order, as (b,) bool."""
+        """Return a mask (b,) bool of the first `n_clusters` branches of `order` (b,)."""
         kept = np.zeros(self.n_branches, bool)
         kept[order[:n_clusters]] = True
         return kept
 
     def most_significant(self, n_clusters: int) -> np.ndarray:
-        """Return the `n_clusters` branches with the largest z, as (b,) bool."""
+        """Return a mask (b,) bool of the `n_clusters` branches with the largest z."""
         return self.first(np.argsort(-self.z, kind="stable"), n_clusters)
 
     def components_at(self, level: float) -> np.ndarray:
-        """Return the branches that are components of {x : g(x) >= level}, as (b,) bool.
+        """Return a mask (b,) bool of the branches that are components of {x : g(x) >= level}.
 
         The root is always included, even if g is below the level everywhere.
         """
@@ -153,9 +154,10 @@ class LevelTree:
         return alive | (self.parents < 0)
 
     def parts(self, kept: np.ndarray) -> np.ndarray:
-        """Return the part (B,) int32 of each support vector if the branches (b,) are `kept`.
+        """Return the cluster (B,) int32 of each support vector in a cut.
 
-        There are as many parts as kept branches, which must include the root.
+        The clusters are the branches `kept` (b,) bool, which must include the root. They are
+        numbered by their first support vectors.
         """
         joined = np.ones(len(self.edges), bool)
         joined[self.joints[kept & (self.parents >= 0)]] = False
@@ -168,7 +170,8 @@ class LevelTree:
     def tested(self, sums: np.ndarray, n_rows: int) -> Self:
         """Return the tree with the z statistic and depth of each branch, from sums (4, b).
 
-        z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x), scaled to a sample of `n_rows` rows.
+        z = mean(D) / se(D), with D and the sums as in `add_differences`. The standard error se is
+        scaled to a sample of `n_rows` rows.
         """
         differences, squares, counts, at_peak = sums  # see `add_differences`
         n, root = np.maximum(counts, 1), self.parents < 0
@@ -209,9 +212,10 @@ def neighbours(V: np.ndarray) -> np.ndarray:
 def _lowest_points(
     f: DecisionFunction, V: np.ndarray, heights: np.ndarray, pairs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest value of g on each edge (m,) float32, and where it is (m, q) float32.
+    """Return the lowest value of g on each edge (m,) float32, and its position (m, q) float32.
 
-    g is evaluated at both ends of an edge, and at `EDGE_PLACES`.
+    Edge i joins the vertices `pairs[i]`, rows of V (B, q), at which g is `heights` (B,). g is
+    compared at both ends of an edge, and at `EDGE_PLACES`.
     """
     start, end = V[pairs[:, 0]], V[pairs[:, 1]]
     at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]
