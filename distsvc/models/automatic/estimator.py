@@ -174,7 +174,7 @@ class AutoClustering(MixedClusterEstimator):
         Sizes are counted on stored pilot rows (m, d) of a table of `n_rows`.
         """
         engine.choose()
-        self._forget_rows()
+        self._forget()
         self._engine = engine
         self._rule = engine.rule
         if self.min_cluster_size is not None:

@@ -132,7 +132,7 @@ class StreamBaseline(StreamEstimator, Baseline):
         if first:
             check_parameters(self.algorithm, self.get_params())
             self._begin(X)
-        self._forget_rows()
+        self._forget()
         self._add(X)
         return self
 

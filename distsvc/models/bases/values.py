@@ -191,9 +191,9 @@ class DescribesRows(FitsRows, BaseEstimator):
             self.__dict__.pop(name, None)
         self._held = rows
 
-    def _forget_rows(self) -> None:
-        """Delete all attributes about the rows of `fit`, before another fit or block."""
-        for name in ("labels_", "_held", "_rows", *LAZY_ATTRIBUTES):
+    def _forget(self, *names: str) -> None:
+        """Delete the attributes `names`, and all about the rows of `fit`; some may be missing."""
+        for name in ("labels_", "_held", "_rows", *LAZY_ATTRIBUTES, *names):
             self.__dict__.pop(name, None)
 
     def _of_held(self, name: str) -> np.ndarray:

@@ -1,6 +1,5 @@
 """iMDH: a divisive tree of minimum-density hyperplanes, learned in streaming passes."""
 
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
@@ -190,7 +189,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
             engine.set_scale()
             self._stream = TreeStream(engine, X.shape[1])
         self._stream.add(X)
-        self._forget(CHOSEN)
+        self._forget(*CHOSEN)
         self.centre_, self.n_samples_ = self._engine.centre, self._stream.n_rows
         self.notes_ = []
         return self
@@ -201,15 +200,10 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     def _begin(self) -> TreeEngine:
         """Check the parameters, delete an earlier fit and return a new engine."""
         check_parameters(self._algorithm, self.get_params())
-        self._forget(("_stream", *CHOSEN))
+        self._forget("_stream", *CHOSEN)
         self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
         self._engine.n_jobs = self.n_jobs
         return self._engine
-
-    def _forget(self, names: Iterable[str]) -> None:
-        self._forget_rows()
-        for name in names:
-            self.__dict__.pop(name, None)
 
     def _publish(self) -> None:
         engine = self._engine

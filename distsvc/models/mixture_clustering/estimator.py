@@ -169,7 +169,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
             X = check_rows(self, self._as_numbers(X, reset=False), reset=False, **self._allowed)
             self._engine.add(X)
             self._publish()
-        self._forget_rows()
+        self._forget()
         return self
 
     def _fit_source(self, source: Input) -> None:
@@ -182,7 +182,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         columns = engine.model_columns(pilot, keys, self._nominal(pilot.shape[1]))
         engine.set_pilot(columns.latent(pilot, sampling.rows_of(engine.seed, keys)), passes.n_rows)
         engine.learn()
-        self._forget_rows()
+        self._forget()
         self._engine = engine
         self._publish()
         phases.ended("models of the columns, and mixtures")

@@ -1,6 +1,6 @@
 """Support vector clustering: one of two engines (`engine_for`) does the work."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
 from time import perf_counter
@@ -317,7 +317,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             engine.set_pilot(X[:PILOT_ROWS], len(X))
             self._begin(engine)
         engine.feed(engine.centred(X))
-        self._forget(OF_CLUSTERS)
+        self._forget(*OF_CLUSTERS)
         self._take_decision()
         return self
 
@@ -395,13 +395,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         return self._labels_by(replace(self._values("label"), rule=rule), X, n_clusters)
 
     def _begin(self, engine: EitherEngine) -> None:
-        self._forget_rows()
-        self._forget(("seconds_", "tree_", "agreement_", "candidates_", *OF_CLUSTERS))
+        self._forget("seconds_", "tree_", "agreement_", "candidates_", *OF_CLUSTERS)
         self._engine, self.notes_ = engine, engine.notes
-
-    def _forget(self, names: Iterable[str]) -> None:
-        for name in names:
-            self.__dict__.pop(name, None)
 
     def _take_decision(self) -> None:
         engine = self._engine
