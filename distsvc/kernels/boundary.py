@@ -22,13 +22,13 @@ STACK_SIZE = 1024
 
 @kernel
 def climb(X, S, a, gamma, tolerance, max_iter):
-    """Iterate x <- sum_j a_j K_j s_j / sum_j a_j K_j, K_j = K(s_j, x), from every row of X.
+    """Return the ends (n, d) float32 of mean-shift trajectories from the rows of X (n, d) float32.
 
-    X (n, d), S (d, B) and the positive weights a (B,) are float32. Returns the end points (n, d)
-    float32. A trajectory ends when a step is at most `tolerance` / sqrt(2 gamma) long, or after
-    `max_iter` steps. The map is mean shift, an EM algorithm: f never falls along a trajectory.
-    Exponents are relative to the nearest vector's. So a point far from all vectors moves to the
-    nearest vector, instead of to 0 / 0.
+    A step moves x to sum_j a_j K_j s_j / sum_j a_j K_j, K_j = K(s_j, x). S (d, B) and the positive
+    weights a (B,) are float32. A trajectory ends when a step is at most `tolerance` / sqrt(2 gamma)
+    long, or after `max_iter` steps. Mean shift is an EM algorithm: f never falls along a
+    trajectory. Exponents are relative to the nearest vector's. So a point far from all vectors
+    moves to the nearest vector, instead of to 0 / 0.
     """
     n, d = X.shape
     b = S.shape[1]

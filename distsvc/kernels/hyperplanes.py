@@ -2,9 +2,9 @@
 
 Nodes are numbered from 0 by level; node j has the children 2 j + 1 and 2 j + 2. Its hyperplane is
 {x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. Arrays with one number
-for each feature are float32; b and variances, which a row changes only a little, are float64. A
-float32 mean stops moving after some 10^7 visits, when a row moves it by less than half a unit in
-the last place. The mean's sampling error is then a thousand times larger than this unit.
+for each feature are float32; b and variances, which a row changes only a little, are float64. Means
+need no float64: a float32 mean stops moving after some 10^7 visits, when a row moves it by less
+than half a unit in the last place, and its sampling error is a thousand times larger than this.
 """
 
 import math
@@ -66,8 +66,9 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
     b is clipped at `clip` alpha sigma. The row goes to the first child if its new p is below the
     new b. While the projections have no variance, v becomes the direction of x - mean.
 
-    With ||v - c x||^2 = 1 - 2 c p + c^2 ||x||^2 and (v - c x).x = p - c ||x||^2, one pass over the
-    features computes the update, and a second pass writes it.
+    One pass over the features computes the update, and a second pass writes it. With e = x - mean
+    and the step c, the new v has ||v - c e||^2 = 1 - 2 c p + c^2 ||e||^2 and (v - c e).e = p -
+    c ||e||^2.
 
     decays (m,) float64 are the table of `bandwidth_decays`. A power takes as long as all other work
     of a node for a row, so it is computed only for rows beyond the table.

@@ -335,7 +335,7 @@ def compile_seconds() -> float:
 
 @cache
 def _log_once(event: str, process: int) -> None:
-    """Log an event once for each process id; a forked process inherits its parent's entries."""
+    """Log an event once in each process; `process` is its id, since a fork inherits this cache."""
     _LOG.info(event, extra={"fields": {}})
 
 

@@ -125,7 +125,7 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
 
 
 class _RowCode:
-    """Writes the vector code of one function call; its arrays have rows of `ROWS_AT_ONCE`."""
+    """Writes the vector code of one call, whose arrays have `ROWS_AT_ONCE` columns."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, kinds: list[types.Type], values: Any):
         self.builder = builder

@@ -46,9 +46,9 @@ def root_of(parent, i):
 def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
     """Join the components of a connected graph along its edges, into a tree of branches.
 
-    Vertices have `heights` (n,) float32 and `mass` (n,) float64. `falling` (n,) int64 are their
-    indices by falling height. Edges are `pairs` (m, 2) int64 with falling `edge_heights` (m,)
-    float32.
+    Vertices have `heights` (n,) float32 and `mass` (n,) float64. `falling` (n,) int64 are the
+    vertices in the order of falling height. Edges are `pairs` (m, 2) int64 of vertices, in the
+    order of falling `edge_heights` (m,) float32.
 
     A component becomes a branch when its mass reaches `least_mass`. Branches are numbered in the
     order of their births; the root is the branch that never dies. If two branches meet, the branch

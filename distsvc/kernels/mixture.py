@@ -429,10 +429,10 @@ def expectation(
 def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
     """Fit common axes of covariances inv(A) D_k inv(A).T in place (Gales 1999, semi-tied).
 
-    scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. For variances,
-    `share` times prior (p, p) is added to every scatter matrix, and `freedom` to every mass. axes
-    (p, p) are the start of A, and are set to the result. Its rows a have a' prior a = 1.
-    variances (K, p) are set to the diagonals of D_k.
+    scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. axes (p, p) are
+    the start of A, and are set to the result, whose rows a have a' prior a = 1. variances (K, p)
+    are set to the diagonals of D_k. They are computed with `share` times prior (p, p) added to each
+    scatter matrix, and `freedom` added to each mass.
     """
     k, p = mass.shape[0], axes.shape[0]
     G, cofactor, row = np.empty((p, p)), np.empty(p), np.empty(p)

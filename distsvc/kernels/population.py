@@ -52,7 +52,7 @@ NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 
 @inlined
 def copy(x, out):
-    """Set out (m,) to x (m,). Unlike ``out[:] = x``, it compiles no check of the shapes."""
+    """Set out (m,) to x (m,), without the compiled check of shapes that ``out[:] = x`` has."""
     for i in range(out.shape[0]):
         out[i] = x[i]
 
@@ -207,7 +207,7 @@ def fit_log_variance(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c, constant):
-    """Return the log density of a standardised residual z; `fit_shape` returns the other five."""
+    """Return the log density of a standardised residual z by the five results of `fit_shape`."""
     if kind == STUDENT:
         return constant - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     side = z if kind == NORMAL else (z - a) / (b if z < a else c)

@@ -59,10 +59,10 @@ def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
 
 @kernel
 def pairs_together(labels, sizes):
-    """Return numbers (m, m) int64 of row pairs: entry i, j is together in clusterings i and j.
+    """Return the number (m, m) int64 of row pairs that two of m clusterings both have together.
 
-    labels (m, n) int32 are the labels of m clusterings, and sizes (m,) int32 their numbers of
-    clusters. Labels of clustering i are 0 to sizes[i] - 1.
+    Entry i, j counts the pairs of rows in one cluster of clustering i and in one of clustering j.
+    labels (m, n) int32 are the rows' clusters, from 0 to sizes[i] - 1; sizes (m,) are int32.
     """
     m, n = labels.shape
     most = np.int64(0)

@@ -96,7 +96,7 @@ class Centres(Rule):
         return labels
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the memberships (n, k) float32 of fuzzy c-means with m = 1.5."""
+        """Return the memberships (n, k) float32 of fuzzy c-means with the fuzzifier 1.5."""
         shares = np.empty((len(Z), self.n_clusters), np.float32)
         for part, squared in self._squared_distances(Z):
             shares[part] = memberships_of(squared, 1.5)

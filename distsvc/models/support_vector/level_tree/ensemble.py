@@ -32,8 +32,8 @@ PASSES = 500
 """Maximum number of passes of a model over the table."""
 
 PENALTY = 2.0
-"""Default C of the models. It is small, so that f is a density estimate, which is not flat in dense
-regions."""
+"""Default C of the models. It is small, so that f is a density estimate; with a large C, f would be
+flat in dense regions."""
 
 BUDGET = 200
 """Default maximum number of support vectors of a model."""

@@ -77,8 +77,8 @@ EVEN, PREFERRED = 0.5, 0.9
 give the winner more votes than the previous answer. If both are reached, the winner replaces it."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""The winner also replaces the previous answer if another sample has the winner with at least this
-probability, and the previous answer's votes are below this share of the winner's."""
+"""Minimum probability that another sample has the winner, too; and upper bound of the previous
+answer's votes, relative to the winner's. If both hold, the winner also replaces it."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Maximum number of rows to which z is scaled, by granularity. Scaled to fewer rows, fewer splits
@@ -387,7 +387,7 @@ class Rival:
 
 @dataclass(frozen=True)
 class Answer:
-    """Winner of a vote."""
+    """Answer of a vote: a cut of one of the trees, and how clearly it won."""
 
     member: int  # index of the model whose tree has the winner
     kept: np.ndarray  # (b,) bool: branches of the tree that are clusters
