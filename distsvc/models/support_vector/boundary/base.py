@@ -1,15 +1,15 @@
 """Base class of the two engines of support vector clustering."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from types import SimpleNamespace
 
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
+from distsvc.models.engine import Engine
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import check_finite
-from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
@@ -26,7 +26,7 @@ class Parameters(SimpleNamespace):
         return bool(self.variant == "published")
 
 
-class SupportVectorEngine(ABC):
+class SupportVectorEngine(Engine):
     """Base of both engines: learns from rows, and makes a rule that labels rows.
 
     An estimator calls `learn` and `find_clusters`; a job calls their steps one by one. `seed`
@@ -34,7 +34,6 @@ class SupportVectorEngine(ABC):
     the papers leave undefined.
     """
 
-    centre: np.ndarray  # (d,) float64, the mean of the pilot
     pilot: np.ndarray  # (m, d) float32, centred
     gamma: float  # kernel width that is used
     C: float  # trade-off that is used
@@ -82,17 +81,9 @@ class SupportVectorEngine(ABC):
     def support_vectors(self) -> np.ndarray:
         """Centred support vectors (B, d) float32, with the weights ``decision.a``."""
 
-    @abstractmethod
-    def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of an epoch over a table of `n_rows`."""
-
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the rows that `learn` needs; they include `key_ranges`."""
         return self.key_ranges(n_rows)
-
-    @abstractmethod
-    def fitted_facts(self) -> Facts:
-        """Return the results of the fit for the report."""
 
     @abstractmethod
     def seen(self, X: np.ndarray) -> np.ndarray:
