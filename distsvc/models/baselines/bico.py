@@ -60,7 +60,9 @@ class CoresetTree:
             first = 16.0 * (1.0 + 1e-9) * float(least) ** 2
             self.threshold = max(first, float(np.finfo(float).tiny))
         if not np.isfinite(self.threshold):
-            raise UnusableRowsError("X has values too large to be squared in float64")
+            raise UnusableRowsError(
+                "X has values too large to be squared in float64; scale the columns"
+            )
 
 
 @dataclass(eq=False, repr=False)

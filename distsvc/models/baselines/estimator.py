@@ -48,7 +48,7 @@ class Baseline(ClusterMixin, DescribesRows):
         labels = known if X is None else self.predict(X)
         if labels is None:
             self._settle()
-            raise ValueError("cut needs X, since rows that are read block by block are not stored")
+            raise ValueError("cut needs X: partial_fit stores no rows")
         groups = self._groups(int(n_clusters))
         if groups.max() + 1 < n_clusters:
             warnings.warn(

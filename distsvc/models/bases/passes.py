@@ -158,7 +158,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         if X is not None:
             labels = map_rows(self, X, values, self.n_jobs)
         elif self._rows is None:
-            raise ValueError("cut needs X, since rows that are read block by block are not stored")
+            raise ValueError("cut needs X: fit stores no rows that it reads block by block")
         else:
             labels = map_blocks(values.of_centred, self._rows, self.n_jobs)
             found, words = len(np.unique(labels[labels >= 0])), "only {} have rows"

@@ -105,12 +105,13 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         number of steps, uniform in 1 to T (Theorem 3 of 2016).
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}, default="auto"
         "equilibria" is Algorithm 3 of Pham, Le and Dang (2017). "level-tree" cuts the tree of the
-        level sets of f at its significant splits; Algorithm 3 is its cut at level 0. "auto" is the
-        level tree if `n_clusters` is given, or unless gamma is a number or the solver is not
-        "bsgd". The other two are for tables in memory, and for the solver "exact" with `nu`.
-        "complete-graph" joins any two rows inside whose segment is inside (at most 100,000 rows);
-        rows outside take the label of the nearest row inside. With "balls", only the centres of
-        balls climb, and merge on their way; rows take the label of the nearest centre.
+        level sets of f at its significant splits; Algorithm 3 is its cut at level 0. "auto" is
+        "level-tree" if `n_clusters` or a list of gammas is given, or if gamma is "auto" and the
+        solver "bsgd"; otherwise it is "equilibria". "complete-graph" and "balls" need a table in
+        memory, and the solver "exact" with `nu`. "complete-graph" joins any two rows inside whose
+        segment is inside (at most 100,000 rows); rows outside take the label of the nearest row
+        inside. With "balls", only the centres of balls climb, and merge on their way; rows take the
+        label of the nearest centre.
     assignment : {"vote", "nearest"}, default="vote"
         With the level tree, a row's cluster has the largest weighted kernel sum ("vote"), or the
         row's nearest support vector ("nearest").
@@ -119,8 +120,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         along the data, not only along straight lines. The papers have False, which splits curved
         clusters. Only with ``labelling="equilibria"``.
     epsilon : float, default=0.1
-        Half-width of the extended boundary B_eps, in units of f. Unless ``variant="published"``, it
-        is widened, with a warning, until B_eps contains 50 of up to 10,000 rows.
+        Half-width of the extended boundary B_eps, in units of f. If B_eps contains fewer than 50 of
+        up to 10,000 rows, it is widened, with a warning, but not with ``variant="published"``.
     segment_samples : int, default=20
         Number of points tested on the segment between two equilibria, or two rows of the complete
         graph. With "balls" it is 9, as in FSVC.

@@ -42,10 +42,10 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return the leading directions (q, d) float32 of pilot rows (m, d) float32, q <= 20.
 
     Pilot rows are in random order. Up to 3 columns, the directions are the columns. Up to 40
-    columns, or if most variance comes from tails (`MOST_IN_TAILS`), they are the leading principal
-    components. Otherwise they solve T v = r S v for the largest r, with the scatter T of random
-    pairs of rows, and the regularised scatter S of near rows. Such directions are not orthogonal,
-    and v^T S v = 1. The entry of largest magnitude in each direction is positive.
+    columns, or if tails have more of the variance than `MOST_IN_TAILS`, they are the leading
+    principal components. Otherwise they solve T v = r S v for the largest r, with the scatter T of
+    random pairs of rows, and the regularised scatter S of near rows. Such directions are not
+    orthogonal, and v^T S v = 1. The entry of largest magnitude in each direction is positive.
     """
     if pilot.shape[1] <= FLAT:
         return np.eye(pilot.shape[1], dtype=np.float32)

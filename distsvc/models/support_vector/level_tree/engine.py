@@ -96,7 +96,7 @@ class LevelTreeEngine(SupportVectorEngine):
         )  # fmt: skip
 
     def settle(self, levels: LevelSets) -> None:
-        """Use `levels` as the answer, with its rule and notes."""
+        """Set the answer, with its rule and notes, from the level sets `levels`."""
         self.levels, self.notes = levels, list(self._earlier)
         tree, boundary = levels.tree, levels.boundary
         self.gamma, self.C = tree.gamma, levels.ensemble.members[levels.answer.member].C

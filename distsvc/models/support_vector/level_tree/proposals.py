@@ -56,7 +56,7 @@ FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
 `LOWEST_STANDING`."""
 
 STANDING_OF_MANY = 0.45
-"""Divided by a cut's number of clusters, the maximum of its minimum score in 2 or 3 columns.
+"""In 2 or 3 columns, a cut into k clusters needs no higher score than this, divided by k.
 
 Cuts into many clusters agree less, so they need a lower score."""
 
