@@ -174,14 +174,10 @@ class StochasticGradient:
         if capacity <= have:
             return
         capacity = capacity if self.budget < capacity else max(capacity, 2 * have)
-        S = np.zeros((self._S.shape[0], capacity), np.float32)
-        S[:, :have] = self._S
-        self._S = S
-        for name in ("_counts", "_counts32", "_born", "_moments"):
+        for name in ("_S", "_counts", "_counts32", "_born", "_moments"):
             old = getattr(self, name)
-            grown = np.zeros(capacity, old.dtype)
-            grown[:have] = old
-            setattr(self, name, grown)
+            more = [(0, 0)] * (old.ndim - 1) + [(0, capacity - have)]
+            setattr(self, name, np.pad(old, more))
 
 
 @dataclass
