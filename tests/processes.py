@@ -4,10 +4,13 @@ import subprocess
 import sys
 
 
-def python(*arguments):
-    """Run Python in a process of its own, and return its exit code and what it printed."""
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+def python(*arguments, timeout=60, **options):
+    """Run Python in a process of its own; return its exit code and what it printed.
+
+    `options` are those of `subprocess.run`.
+    """
+    given = {"capture_output": True, "text": True, "check": False, "timeout": timeout} | options
+    return subprocess.run([sys.executable, *map(str, arguments)], **given)
 
 
 def options(command) -> set[str]:

@@ -1,13 +1,13 @@
 """Imports point downhill: cli -> published -> run -> {models -> kernels, storage, report}."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import distsvc
+from tests.processes import python
 
 ROOT = Path(distsvc.__file__).parent
 MAY_IMPORT = {
@@ -230,5 +230,5 @@ def test_workers_import_neither_estimators_nor_pictures():
     names = [name.removesuffix(".py").replace("/", ".") for name in tasks]
     code = f"import sys; {'; '.join(f'import distsvc.{name}' for name in names)}\n"
     code += "print(sorted({'sklearn', 'scipy.stats', 'matplotlib'} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    found = python("-c", code)
     assert found.stdout == "[]\n", found.stderr

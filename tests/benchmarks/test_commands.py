@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import click
 import pyarrow.parquet as pq
@@ -12,6 +10,7 @@ from click.testing import CliRunner
 
 from benchmarks.__main__ import main
 from benchmarks.cli import commands
+from tests.processes import python
 
 HEAVY = {"numpy", "sklearn", "scipy", "numba", "distributed", "pyarrow", "matplotlib"}
 LEAVES = [one for group in commands.commands.values() for one in group.commands.values()]
@@ -33,7 +32,7 @@ def test_the_groups_are_commands_of_the_benchmarks(group, capsys):
 def test_the_list_of_the_data_sets_imports_nothing_heavy():
     code = "import sys; sys.argv[1:] = ['datasets', 'list']\nfrom benchmarks.cli import commands\n"
     code += "try: commands()\nfinally: print(*{name.split('.')[0] for name in sys.modules})"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    found = python("-c", code)
     *lines, modules = found.stdout.splitlines()
     assert set(modules.split()) & HEAVY == set()
     assert lines[0].split() == ["name", "group", "rows", "columns", "classes", "source"]

@@ -26,7 +26,7 @@ from distsvc.cli.main import main
 from distsvc.job.file import load_job
 from distsvc.published.demo import make_table
 from distsvc.run.job import run_job
-from tests.processes import options, used
+from tests.processes import options, python, used
 from tests.published_files import listed
 
 ROOT = Path(__file__).parents[2]
@@ -200,16 +200,9 @@ def test_what_the_dockerfile_copies_builds_and_runs(tmp_path):
     )
     X = make_table("gaussians3")
     pq.write_table(X, tmp_path / "in.parquet")
-    run = [sys.executable, "-P", "-c", code, str(site), "run", str(tmp_path / "in.parquet")]
+    run = ["-P", "-c", code, site, "run", tmp_path / "in.parquet"]
     run += ["--columns", "x,y", "--algorithm", "bico", "--clusters", "3"]
-    done = subprocess.run(
-        [*run, "--out", str(tmp_path / "out")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-    )
+    done = python(*run, "--out", tmp_path / "out", cwd=tmp_path, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out/report.html").exists()
     assert done.stdout.startswith("3 clusters in ")

@@ -3,8 +3,6 @@
 import importlib
 import os
 import pkgutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numba
@@ -15,6 +13,7 @@ import distsvc.kernels
 from distsvc.kernels import lanes
 from distsvc.kernels.jit import cache_folder
 from distsvc.kernels.lanes import dot, fma, projection, square_distance, total
+from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 PROCESSORS = {
@@ -111,10 +110,7 @@ def test_kernels_give_the_same_bytes_on_every_processor(tmp_path, capsys):
     assert len(here) == 11
     for name, variables in PROCESSORS.items():
         kept = (cache_folder() or tmp_path) / name  # compiled once for each state of the kernels
-        done = subprocess.run(
-            [sys.executable, "-c", KERNELS],
-            cwd=ROOT, capture_output=True, text=True,
-            env={**os.environ, **variables, "NUMBA_CACHE_DIR": str(kept)},
-        )  # fmt: skip
+        own = {**os.environ, **variables, "NUMBA_CACHE_DIR": str(kept)}
+        done = python("-c", KERNELS, cwd=ROOT, env=own, timeout=None)
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == here, name

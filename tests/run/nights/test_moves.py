@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.run.nights import comparison
-from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
+from tests.jobs.shop import FIRST, SECOND, THIRD, rows
 from tests.published_files import published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -36,9 +36,8 @@ def told(shop, date):
 
 @pytest.mark.parametrize("text", [False, True], ids=["numbers", "texts"])
 @pytest.mark.parametrize("bucket_rows", [2**21, 100])
-def test_moves_follow_from_the_labels_of_both_nights(tmp_path, monkeypatch, text, bucket_rows):
+def test_moves_follow_from_the_labels_of_both_nights(shop, monkeypatch, text, bucket_rows):
     monkeypatch.setattr(comparison, "BUCKET_ROWS", bucket_rows)
-    shop = Shop(tmp_path)
     ids = {"input": {"id": "customer"}, "checks": OFF}
     shop.table(FIRST, rows(300, 200, 100)[0], customer=customers(600, text=text))
     shop.table(SECOND, rows(300, 200, 100, seed=1)[0], customer=customers(600, 50, text=text))
@@ -57,8 +56,7 @@ def test_moves_follow_from_the_labels_of_both_nights(tmp_path, monkeypatch, text
         published_file(shop.out(FIRST), "moves.parquet")
 
 
-def test_shared_and_missing_ids_are_left_out(tmp_path):
-    shop = Shop(tmp_path)
+def test_shared_and_missing_ids_are_left_out(shop):
     asked = {"input": {"id": "customer"}, "checks": OFF}
     ids = customers(600).tolist()
     shop.table(FIRST, rows(300, 200, 100)[0], customer=ids)
@@ -79,8 +77,7 @@ def test_shared_and_missing_ids_are_left_out(tmp_path):
     assert {1, 7}.isdisjoint(by_id)
 
 
-def test_ids_that_became_text_are_a_warning(tmp_path):
-    shop = Shop(tmp_path)
+def test_ids_that_became_text_are_a_warning(shop):
     ids = {"input": {"id": "customer"}, "checks": OFF}
     for seed, date in enumerate([FIRST, SECOND, THIRD]):
         known = [f"{i}.0" for i in range(600)] if date == SECOND else customers(600)
@@ -92,8 +89,7 @@ def test_ids_that_became_text_are_a_warning(tmp_path):
     assert not any("ids in 'customer'" in note for note in again.warnings)
 
 
-def test_ids_that_are_all_new_are_a_warning_if_earlier_nights_shared_ids(tmp_path):
-    shop = Shop(tmp_path)
+def test_ids_that_are_all_new_are_a_warning_if_earlier_nights_shared_ids(shop):
     for seed, date in enumerate([FIRST, SECOND, THIRD]):
         ids = customers(600, 9000 if date == THIRD else 0)
         shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
@@ -106,8 +102,8 @@ def test_ids_that_are_all_new_are_a_warning_if_earlier_nights_shared_ids(tmp_pat
     assert any(note.startswith("no id in 'customer' is in the prev") for note in third.warnings)
 
 
-def test_a_table_with_the_values_of_the_night_before_is_a_warning(tmp_path):
-    shop, ids = Shop(tmp_path), customers(600)
+def test_a_table_with_the_values_of_the_night_before_is_a_warning(shop):
+    ids = customers(600)
     nights = (FIRST, ids, []), (SECOND, ids, ["was the"]), (THIRD, ids[::-1], ["ids may belong"])
     for date, known, words in nights:
         shop.table(date, rows(300, 200, 100)[0], customer=known)
@@ -116,8 +112,7 @@ def test_a_table_with_the_values_of_the_night_before_is_a_warning(tmp_path):
         assert [any(word in note for word in words) for note in found] == [True] * len(words)
 
 
-def test_nothing_without_ids_in_both_nights(tmp_path):
-    shop = Shop(tmp_path)
+def test_nothing_without_ids_in_both_nights(shop):
     for seed, date in enumerate([FIRST, SECOND, THIRD]):
         shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=customers(600))
     columns = {"columns": ["x0", "x1"]}
@@ -129,8 +124,7 @@ def test_nothing_without_ids_in_both_nights(tmp_path):
             published_file(shop.out(date), "moves.parquet")
 
 
-def test_zarr_and_assigned_nights_have_moves(tmp_path):
-    shop = Shop(tmp_path)
+def test_zarr_and_assigned_nights_have_moves(shop):
     asked = {"input": {"id": "customer"}, "checks": OFF, "output": {"format": "zarr"}}
     for seed, date in enumerate([FIRST, SECOND]):
         shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=customers(600))

@@ -6,7 +6,7 @@ import pytest
 
 from distsvc.errors import CheckFailedError, DataError, InputNotFoundError
 from distsvc.storage.publishing.retention import retain
-from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
+from tests.jobs.shop import FIRST, SECOND, THIRD, rows
 from tests.small_runs import forget
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -15,9 +15,8 @@ STEP = 0.6
 
 
 @pytest.fixture
-def shop(tmp_path):
+def shop(shop):
     """Three nights, each shifted a little further."""
-    shop = Shop(tmp_path)
     for night, date in enumerate((FIRST, SECOND, THIRD)):
         shop.table(date, rows(300, 200, 100, seed=night, shift=STEP * night)[0])
     return shop

@@ -16,7 +16,7 @@ from distsvc.run.nights.comparison import _changes
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Codes, Numeric
-from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
+from tests.jobs.shop import FIRST, SECOND, THIRD, rows
 from tests.published_files import read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -25,9 +25,8 @@ OFF = {"max_drift": False, "max_outlier_share": False}
 
 
 @pytest.fixture
-def shop(tmp_path):
+def three_nights(shop):
     """Three nights, the second with a column in another unit; the first is published."""
-    shop = Shop(tmp_path)
     for seed, date in enumerate([FIRST, SECOND, THIRD]):
         X = rows(300, 200, 100, seed=seed)[0] + 12.0
         X[:, 1] *= 100.0 if date == SECOND else 1.0
@@ -36,7 +35,8 @@ def shop(tmp_path):
     return shop
 
 
-def test_a_column_in_another_unit_holds_the_night_back_by_default(shop):
+def test_a_column_in_another_unit_holds_the_night_back_by_default(three_nights):
+    shop = three_nights
     with pytest.raises(CheckFailedError) as caught:
         shop.run(SECOND, checks=OFF)
     said = str(caught.value)
@@ -61,10 +61,8 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(shop):
     (1.8, 32.0, "the previous run's, in Fahrenheit in place of Celsius, where kind=b"),
     (1 / 1.8, -32.0 / 1.8, "the previous run's, in Celsius in place of Fahrenheit, where kind=b"),
 ])  # fmt: skip
-def test_another_unit_in_the_rows_of_a_category_holds_the_night_back(
-    tmp_path, factor, offset, words
-):
-    shop, encoded = Shop(tmp_path), {"preprocess": {"encode": {"kind": "onehot"}}, "checks": OFF}
+def test_another_unit_in_the_rows_of_a_category_holds_the_night_back(shop, factor, offset, words):
+    encoded = {"preprocess": {"encode": {"kind": "onehot"}}, "checks": OFF}
     for seed, date in enumerate([FIRST, SECOND]):
         X = rows(1500, 1000, 500, seed=seed)[0] + 12.0
         kind = np.where(np.random.default_rng(seed).random(len(X)) < 0.4, "b", "a")
@@ -130,7 +128,8 @@ def test_the_largest_change_of_a_column_in_words():
         assert all(map(str.startswith, words, found))
 
 
-def test_a_withdrawn_night_is_skipped(shop):
+def test_a_withdrawn_night_is_skipped(three_nights):
+    shop = three_nights
     with pytest.raises(CheckFailedError):
         shop.run(SECOND, checks=OFF)
     out = str(shop.out(SECOND))
@@ -161,9 +160,8 @@ def test_a_withdrawn_night_is_skipped(shop):
     assert withdraw(out)[1] == []
 
 
-def test_nights_that_continue_a_withdrawn_one_are_named(tmp_path, monkeypatch):
+def test_nights_that_continue_a_withdrawn_one_are_named(shop, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shop = Shop(tmp_path)
     for night, seed in ((FIRST, 0), (SECOND, 1)):
         shop.table(night, rows(150, 100, 50, seed=seed)[0])
         shop.run(night, checks=OFF)
@@ -172,8 +170,7 @@ def test_nights_that_continue_a_withdrawn_one_are_named(tmp_path, monkeypatch):
     assert f"backfill JOB.toml --from {SECOND} --to {SECOND} --reprocess" in found.stdout
 
 
-def test_rows_before_are_those_of_the_previous_table(tmp_path):
-    shop = Shop(tmp_path)
+def test_rows_before_are_those_of_the_previous_table(shop):
     shop.table(FIRST, rows(150, 100, 50)[0])
     shop.table(SECOND, rows(300, 200, 100, seed=1)[0])
     first = shop.run(FIRST)

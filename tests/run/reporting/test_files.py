@@ -27,7 +27,7 @@ from distsvc.run.reporting.files import notes_of_outside, rewrite_page
 from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.blob_jobs import check_manifest, copied
-from tests.jobs.shop import FIRST, SECOND, Shop, rows
+from tests.jobs.shop import FIRST, SECOND, rows
 from tests.published_files import listed, published_file, read_labels
 
 
@@ -80,8 +80,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def shop(tmp_path):
-    shop = Shop(tmp_path)
+def shop(shop):
     for seed, date in enumerate([FIRST, SECOND]):
         shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=np.arange(600) + 5000)
     return shop

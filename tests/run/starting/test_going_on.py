@@ -156,18 +156,6 @@ def test_work_is_kept_after_errors_that_may_not_repeat(job, tmp_path, tasks, err
     run_job(job)
 
 
-def test_files_cut_by_a_power_loss_are_written_again(expected, job, table, tmp_path, tasks):
-    """A rename may reach the disk before the file's content."""
-    tasks.interrupt(job, 9)
-    [name] = Output(tmp_path / "out").kept_works()
-    (tmp_path / f"out/.runs/{name}/results/survey/00001.npz").write_bytes(b"")
-    (tmp_path / f"out/.runs/files/{name}/first/labels/part-00002.parquet").write_bytes(b"PAR1")
-    (tmp_path / f"out/.runs/files/{name}/first/labels/part-00003.parquet").unlink()
-    run_job(job)
-    assert tasks == ["survey/00001", "label/00002", "label/00003", "label/00004"]
-    assert answer(tmp_path / "out") == expected
-
-
 def test_arrays_and_labels_zeroed_by_a_power_loss_are_written_again(table, tmp_path, tasks, caplog):
     """Their sizes are unchanged, so only checksums show the damage."""
     model = MODELS["boundary"]

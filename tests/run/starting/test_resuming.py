@@ -100,19 +100,6 @@ def test_the_conversion_of_parts_resumes(after, table, tmp_path, tasks, monkeypa
     assert written(tmp_path / "run") == files
 
 
-def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
-    """Facts go through JSON and arrays through files, unchanged."""
-    job = small_job(table, MODELS["boundary"], output={"path": str(tmp_path / "out")})
-    first = fit(job, tmp_path / "run")
-    forget()
-    later = fit(job, tmp_path / "run")
-    one, other = later.algorithm.learned(), first.algorithm.learned()
-    assert (one.facts, one.warnings) == (other.facts, other.warnings)
-    assert later.rule.facts() == first.rule.facts()
-    for name, array in first.rule.arrays().items():
-        assert later.rule.arrays()[name].tobytes() == array.tobytes()
-
-
 def test_a_published_run_whose_work_can_not_be_removed_ends_well(table, tmp_path, monkeypatch):
     """The next start removes its work."""
     job = small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "out")})

@@ -258,14 +258,3 @@ def test_a_damaged_plan_is_lost(tmp_path, how):
     for read in (lambda: run.plan, run.planned):
         with pytest.raises(LostWorkError, match=r"plan\.json is damaged"):
             read()
-
-
-def test_a_damaged_converted_file_is_lost(tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text("a,b\n" + "1,2\n3,5\n4,4\n" * 9)
-    run = begin(small_job(table, {}), tmp_path / "run").run
-    [staged] = (Path(run.address) / "staging").iterdir()
-    assert run.planned()["staged"].keys() == {f"staging/{staged.name}"}
-    flipped(staged)
-    with pytest.raises(LostWorkError, match="staging is damaged"):
-        run.planned()

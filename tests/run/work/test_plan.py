@@ -66,13 +66,6 @@ def test_a_plan_is_restored_from_json(tmp_path):
     ]
 
 
-def test_partitions_and_blocks_follow_the_job(tmp_path):
-    plan = plan_of(with_values(tmp_path))
-    assert plan.partitions == [(0, 300), (300, 400)]
-    assert [len(block.rows) for block in plan.blocks(0)] == [70, 70, 70, 70, 20]
-    assert plan_of(with_values(tmp_path), cluster={"block_rows": None}).block_rows == 65_536
-
-
 def test_partitions_of_a_wide_table_have_fewer_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(plan_module, "PARTITION_BYTES", 100 * 2 * 8)
     assert plan_of(with_values(tmp_path)).partitions == [(k, k + 100) for k in (0, 100, 200, 300)]

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import ExitStack, closing
@@ -27,6 +25,7 @@ from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.publishing.publication import Output
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import config
+from tests.processes import python
 from tests.storage.written_runs import name_of, work_of, write_run
 
 NOBODY = 65534
@@ -85,16 +84,9 @@ def test_another_user_gets_no_answer_and_can_write_nowhere(tmp_path):
         [worker] = client.scheduler_info(n_workers=-1)["workers"].values()
         own = Path(worker["local_directory"])
         folders = [own, *own.parents[:2], *filter(None, [cache_folder()])]
-        arguments = [",".join(map(str, ports() - before)), str(NOBODY), *map(str, folders)]
-        found = subprocess.run(
-            [sys.executable, "-c", ATTACK, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd="/",
-            timeout=120,
-            env=os.environ | {"HOME": "/nonexistent"},
-        )
+        arguments = [",".join(map(str, ports() - before)), NOBODY, *folders]
+        homeless = os.environ | {"HOME": "/nonexistent"}
+        found = python("-c", ATTACK, *arguments, cwd="/", timeout=120, env=homeless)
     assert found.stdout.split() == ["done"], found.stderr
     assert len(ports() - before) == 0
     assert not own.parents[1].exists()
@@ -132,10 +124,7 @@ def test_another_user_can_not_write_to_a_run_or_hold_its_output():
             places = [out, *(path for path in out.rglob("*") if path.is_dir())]
             assert run in places
             assert run.parent.stat().st_mode & 0o777 == 0o700
-            command = [sys.executable, "-c", MEDDLE, str(NOBODY), str(run.parent / "lock")]
-            found = subprocess.run(
-                [*command, *map(str, places)], capture_output=True, text=True, check=False, cwd="/"
-            )
+            found = python("-c", MEDDLE, NOBODY, run.parent / "lock", *places, cwd="/")
     assert found.stdout.split() == ["done"], found.stderr
 
 
@@ -251,12 +240,16 @@ def other(name):
     return tuple((key, "0.1" if key == name else value) for key, value in versions())
 
 
-@pytest.mark.parametrize("name", ["python", "distsvc", "numba", "numpy", "pyarrow"])
-def test_other_versions_are_named(name):
-    own = dict(versions())[name]
-    message = f"^worker tcp://a:1 has {name} 0.1, this process has {own}; driver and workers need"
+@pytest.mark.parametrize(
+    "name", ["python", "distsvc", "distsvc sources", "numba", "numpy", "pyarrow"]
+)
+def test_other_and_unknown_versions_are_named(name):
+    ours = dict(versions())
+    message = f"^worker a has {name} 0.1, this process has {ours.pop(name)}; driver and workers"
     with pytest.raises(JobFileError, match=message):
-        compare_versions("tcp://a:1", versions(), other(name))
+        compare_versions("a", versions(), other(name))
+    with pytest.raises(JobFileError, match=f"{name} unknown"):
+        compare_versions("a", versions(), tuple(ours.items()))
 
 
 def test_a_worker_without_distsvc_is_named():

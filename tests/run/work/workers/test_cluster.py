@@ -22,7 +22,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
 from distsvc.run.work.workers import cluster as module
-from distsvc.run.work.workers.cluster import SMALL_BYTES, compare_versions, connect, versions
+from distsvc.run.work.workers.cluster import SMALL_BYTES, connect
 from distsvc.run.work.workers.forking import REUSED_BYTES, TASKS
 from tests.clusters import loopback_cluster
 from tests.published_files import nothing_left
@@ -80,24 +80,15 @@ def address(scheduler=None, scheduler_file=None, n_bytes=0, **config):
         return client and client.scheduler.address
 
 
-def test_the_argument_comes_first(monkeypatch, one, two, two_file):
-    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", two)
-    assert address(scheduler=one, scheduler_file=two_file, workers=2) == one
-
-
-def test_the_environment_comes_second(monkeypatch, one, two_file):
-    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", one)
-    assert address(scheduler_file=two_file, workers=2) == one
-
-
-def test_dasks_configuration_comes_second_too(monkeypatch, one, two_file):
+def test_the_option_precedes_the_environment_and_the_file(monkeypatch, one, two, two_file):
+    assert address(scheduler_file=two_file, workers=0) == two
     monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", "unused")
     with dask.config.set({"scheduler-address": one}):
         assert address(scheduler_file=two_file) == one
-
-
-def test_the_file_comes_third(two, two_file):
-    assert address(scheduler_file=two_file, workers=0) == two
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", one)
+    assert address(scheduler_file=two_file, workers=2) == one
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", two)
+    assert address(scheduler=one, scheduler_file=two_file, workers=2) == one
 
 
 @pytest.mark.parametrize(
@@ -105,10 +96,6 @@ def test_the_file_comes_third(two, two_file):
 )
 def test_small_tables_and_no_workers_stay_in_this_process(config, n_bytes):
     assert address(n_bytes=n_bytes, **config) is None
-
-
-def test_a_scheduler_is_used_for_small_tables_too(one):
-    assert address(scheduler=one, n_bytes=0) == one
 
 
 @pytest.mark.parametrize(
@@ -288,13 +275,3 @@ def test_more_workers_than_fit_into_memory_are_refused(monkeypatch):
         connect(ClusterConfig(workers=9), 0, Progress(quiet=True)),
     ):
         pass
-
-
-def test_other_code_of_the_same_version_is_noticed():
-    ours = versions()
-    theirs = tuple((n, "0" * 16 if n == "distsvc sources" else found) for n, found in ours)
-    with pytest.raises(JobFileError, match=r"worker w has distsvc sources 0{16}, this"):
-        compare_versions("w", ours, theirs)
-    without = tuple(pair for pair in ours if pair[0] != "distsvc sources")
-    with pytest.raises(JobFileError, match="distsvc sources unknown"):
-        compare_versions("w", ours, without)

@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from distsvc.run.work.workers import forking
+from tests.processes import python
 
 SCRIPT = """
 import json, os, signal, sys, threading
@@ -49,14 +48,8 @@ def workers_of(kind, folder, **environ):
     (folder / "script.py").write_text(SCRIPT)
     # A nanny in this process sets such variables while it starts a worker, and two may leave them.
     others = {name: text for name, text in os.environ.items() if name not in forking.ENVIRONMENT}
-    done = subprocess.run(
-        [sys.executable, str(folder / "script.py"), kind],
-        capture_output=True,
-        text=True,
-        env=others | environ,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    done = python(folder / "script.py", kind, env=others | environ)
+    assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)["workers"]
 
 
@@ -102,16 +95,8 @@ def test_scripts_need_no_main_guard_and_their_folder_is_not_imported(tmp_path, w
     script = tmp_path / "elsewhere" / "s.py"
     script.parent.mkdir()
     script.write_text(RUN)
-    given = [str(script)] if way == "script" else ["-P", "-"]
-    text = None if way == "script" else RUN
-    found = subprocess.run(
-        [sys.executable, *given],
-        input=text,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+    given = [script] if way == "script" else ["-P", "-"]
+    found = python(*given, input=None if way == "script" else RUN, cwd=tmp_path)
     assert found.stdout == "300\n", found.stderr
     assert not (tmp_path / "was_run").exists()
 
@@ -127,7 +112,5 @@ if __name__ == "__main__":
         pool.map(work, [0])
 """
     (tmp_path / "s.py").write_text(script)
-    found = subprocess.run(
-        [sys.executable, "s.py"], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
+    found = python("s.py", cwd=tmp_path)
     assert found.stdout == "300\n", found.stderr

@@ -1,9 +1,8 @@
 """Commands and workers do not import libraries that they never use."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.processes import python
 
 CODE = """
 import sys
@@ -16,7 +15,7 @@ print(sorted({{"pandas", "rich", "matplotlib", "sklearn"}} & set(sys.modules)))
 
 
 def loaded(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", CODE.format(code)], capture_output=True, text=True)
+    done = python("-c", CODE.format(code))
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
 
@@ -34,8 +33,7 @@ def test_unused_libraries_are_not_imported(code):
 
 
 def test_other_processes_can_import_pandas():
-    done = subprocess.run([sys.executable, "-c", "import distsvc.run.job, pandas"])
-    assert done.returncode == 0
+    assert python("-c", "import distsvc.run.job, pandas").returncode == 0
 
 
 PAGE = """
@@ -51,5 +49,5 @@ print("Properties:" in str(Line2D.set.__doc__), "antialiased" in Axes.plot.__doc
 @pytest.mark.parametrize(("start", "shown"), [("lean()", "False False"), ("", "True True")])
 def test_only_commands_leave_out_lists_of_properties(start, shown):
     code = f"from distsvc.run.work.workers.lean import lean\n{start}\n{PAGE}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python("-c", code)
     assert done.stdout == f"{shown}\n", done.stderr
