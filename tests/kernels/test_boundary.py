@@ -55,13 +55,6 @@ def test_far_starts_go_where_their_nearest_vector_goes(d):
     np.testing.assert_allclose(found, modes, atol=1e-3)
 
 
-def test_a_row_does_not_depend_on_its_block():
-    (S, a), X = model(), starts(20)
-    whole = climb(X, S, a, GAMMA, 1e-4, 500)
-    parts = [climb(part, S, a, GAMMA, 1e-4, 500) for part in np.split(X, [1, 7, 8])]
-    assert np.concatenate(parts).tobytes() == whole.tobytes()
-
-
 def test_starts_are_left_alone():
     (S, a), X = model(), starts(5)
     kept = X.copy()

@@ -57,10 +57,6 @@ def test_the_axes_leave_rows_as_they_are():
     assert project(X, np.eye(3, dtype=np.float32)).tobytes() == X.tobytes()
 
 
-def test_no_rows():
-    assert project(np.zeros((0, 3), np.float32), np.eye(3, dtype=np.float32)).shape == (0, 3)
-
-
 @reference.forms(hash_texts)
 def test_twin_hash_texts(form):
     @settings(deadline=None, max_examples=100)

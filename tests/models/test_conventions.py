@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import (
@@ -113,6 +114,20 @@ def test_types_and_orders_of_memory(name):
         assert fitted_bytes(found) == fitted_bytes(base)
         assert found.predict(rows).tobytes() == base.predict(X).tobytes()
     assert fitted_bytes(quietly(base, X)) == fitted_bytes(found)
+
+
+@pytest.mark.parametrize("name", ["equilibria", "iMDH"])
+def test_the_seed_sets_the_order_of_rows(name):
+    base, X = fit_blobs(name)
+    other = quietly(clone(base).set_params(random_state=1), X)
+    assert fitted_bytes(other) != fitted_bytes(base)
+    assert adjusted_rand_score(base.labels_, other.labels_) > 0.95
+    generators = [np.random.RandomState(3) for _ in range(2)]
+    a, b, again = (
+        fitted_bytes(quietly(clone(base).set_params(random_state=one), X))
+        for one in (*generators, generators[0])
+    )
+    assert a == b != again
 
 
 @pytest.mark.parametrize("name", MODELS)

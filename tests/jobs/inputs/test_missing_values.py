@@ -73,9 +73,7 @@ def test_the_value_of_a_category_is_missing(tmp_path):
     given = {"encode": {"code": "onehot"}, "missing": "drop"}
     report, found = done(path, tmp_path / "out", missing_values=[-9999], **given)
     assert report.input.n_rows == N - 100 == len(found)
-    assert report.input.columns[-4:] == ["code=1", "code=2", "code=3", "code=other"] or sorted(
-        report.input.columns[-4:]
-    ) == ["code=1", "code=2", "code=3", "code=other"]
+    assert sorted(report.input.columns[-4:]) == ["code=1", "code=2", "code=3", "code=other"]
 
 
 def test_they_are_refused_where_missing_values_are(tmp_path):

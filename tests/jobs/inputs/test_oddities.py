@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -106,13 +104,6 @@ def test_a_pipe_is_a_job_file(tmp_path):
     job = load_job(tmp_path / "job")
     writer.join()
     assert job.model.seed == 3
-
-
-def test_standard_input_is_a_job_file():
-    script = "from distsvc.job.file import load_job; print(load_job('/dev/stdin').output.path)"
-    given = tomli_w.dumps(SECTIONS).encode()
-    found = subprocess.run([sys.executable, "-c", script], input=given, capture_output=True)
-    assert found.stdout == b"out\n", found.stderr
 
 
 def test_an_endless_file_is_none():

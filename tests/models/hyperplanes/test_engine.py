@@ -40,30 +40,6 @@ def grow(engine, X):
     return [engine.grow(restart, len(X), blocks) for restart in range(engine.parameters["n_init"])]
 
 
-def test_the_phases_give_the_answer_of_the_estimator():
-    X, _ = blobs()
-    model = estimator(n_init=3, n_clusters=7).fit(X)
-    engine = engine_for(by_key(X)[0], n_init=3, n_clusters=7)
-    engine.choose(grow(engine, X))
-    assert engine.rule.V.tobytes() == model.cluster_tree_.V.tobytes()
-    assert engine.rule.label(engine.centred(X))["label"].tolist() == model.labels_.tolist()
-    assert engine.valleys.tolist() == model.valleys_.tolist()
-    assert engine.centre.tolist() == model.centre_.tolist()
-    facts = {
-        "n_clusters": 7,
-        "n_leaves": engine.rule.n_leaves,
-        "n_samples": 600,
-        "n_passes": 5,
-        "n_trees": 3,
-        "share_sampled": 1.0,
-        "agreement": model.agreement_,
-        "restart": engine.restart,
-        "clearest_valley": model.clearest_valley_,
-    }
-    assert engine.fitted_facts() == facts
-    assert engine.notes == model.notes_ == []
-
-
 def test_one_tree_has_no_agreement():
     X, _ = blobs()
     engine = engine_for(X, n_init=1)

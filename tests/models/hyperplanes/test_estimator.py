@@ -133,17 +133,6 @@ def test_several_clusters_on_request_although_one_is_best(parameters):
         assert set(model.labels_) == set(range(model.n_clusters_))
 
 
-def test_the_seed_sets_the_order_of_rows():
-    X, _ = blobs()
-    a, b = estimator().fit(X), estimator(random_state=1).fit(X)
-    assert a.cluster_tree_.V.tobytes() != b.cluster_tree_.V.tobytes()
-    assert adjusted_rand_score(a.labels_, b.labels_) > 0.95
-    generators = [np.random.RandomState(3) for _ in range(2)]
-    a, b = (estimator(random_state=generator).fit(X) for generator in generators)
-    assert state(a) == state(b)
-    assert state(estimator(random_state=generators[0]).fit(X)) != state(a)
-
-
 def test_labels_do_not_depend_on_an_offset():
     X, _ = blobs()
     expected = estimator().fit(X)

@@ -48,24 +48,6 @@ def outer_steps(engine, X):
 
 
 @BOTH
-def test_fit_rows_gives_the_answer_of_the_estimator(engine_type, make, table):
-    engine, model = engine_for(engine_type, nu=0.1), make(0.1).fit(table)
-    assert engine.fit_rows(table)
-    rule = engine.rule(table.mean(axis=0))
-    assert rule.offset == model.offset_
-    np.testing.assert_array_equal(rule.values(table), model.score_samples(table))
-    np.testing.assert_array_equal(rule.mean, table.mean(axis=0))
-    facts = engine.fitted_facts()
-    assert facts["objective"] == model.objective_
-    assert facts["violation"] == engine.solution.violation == model.violation_
-    assert facts["n_iter"] == model.n_iter_
-    assert ("radius" in facts) == engine.is_ball
-    assert facts.keys() & {"n_passes", "duality_gap"} == set()
-    np.testing.assert_array_equal(engine.support, model.support_)
-    np.testing.assert_array_equal(engine.dual_coef, model.dual_coef_[0])
-
-
-@BOTH
 @pytest.mark.parametrize("compute_gap", [False, True])
 def test_an_engine_restores_a_solution(engine_type, make, table, compute_gap):
     parameters = {"nu": 0.1, "tol": 1e-9, "compute_gap": compute_gap}

@@ -93,16 +93,6 @@ def test_attributes_of_a_fit():
     np.testing.assert_allclose(model.score_samples(X), f + 1.0, atol=1e-4)
 
 
-def test_the_seed_sets_the_order_of_rows():
-    X = small()
-    a, b = estimator().fit(X), estimator(random_state=1).fit(X)
-    assert a.dual_coef_.tobytes() != b.dual_coef_.tobytes()
-    assert adjusted_rand_score(a.labels_, b.labels_) > 0.99
-    generators = [np.random.RandomState(3) for _ in range(2)]
-    a, b = (estimator(random_state=g).fit(X) for g in generators)
-    assert a.dual_coef_.tobytes() == b.dual_coef_.tobytes()
-
-
 @pytest.mark.filterwarnings("ignore:epsilon was widened")
 def test_stopping_rules():
     X = small()
@@ -153,14 +143,6 @@ def test_the_number_of_clusters_is_that_of_all_blocks():
     assert len(model.equilibria_) >= 3
     model.partial_fit(X[:10])
     assert not hasattr(model, "equilibria_")
-
-
-def test_partial_fit_rejects_exact_and_other_widths():
-    with pytest.raises(ValueError, match="solver='exact' needs all rows at once; use fit"):
-        estimator(solver="exact").partial_fit(small())
-    model = estimator().partial_fit(small())
-    with pytest.raises(ValueError, match="has 3 features, but SupportVectorClustering is expect"):
-        model.partial_fit(np.zeros((5, 3)))
 
 
 # --- where the papers' procedure is undefined

@@ -71,22 +71,6 @@ def test_rows_far_away_are_outside(fitted):
     assert model.predict(far[:1]).max() < 4
 
 
-def test_labels_follow_the_largest_kernel_sum(fitted):
-    model, X, _ = fitted
-    squared = ((X[:, None] - model.support_vectors_) ** 2).sum(axis=2)
-    sums = np.exp(-model.gamma_ * squared) * model.dual_coef_
-    of_vector = model.predict(model.support_vectors_)
-    by_cluster = np.column_stack([sums[:, of_vector == c].sum(axis=1) for c in range(4)])
-    assert (by_cluster.argmax(axis=1) == model.labels_).mean() > 0.99
-
-
-def test_a_given_c_is_used_and_f_is_0_at_the_papers_level():
-    X = blobs()[0]
-    model = quietly(estimator(C=30.0), X)
-    assert model.C_ == 30.0
-    assert (model.dual_coef_ == model.tree_.a).all()
-
-
 # --- a number of clusters
 
 
@@ -194,14 +178,3 @@ def test_a_c_that_leaves_f_below_0_everywhere_gives_a_note():
     quietly(model, X)
     assert any("C = 0.5 leaves f < 0 everywhere" in note for note in model.notes_)
     assert (model.decision_function(X) >= 0).mean() > 0.5
-
-
-def test_rows_can_take_the_cluster_of_the_nearest_support_vector():
-    X, _ = blobs()
-    vote, nearest = (estimator(assignment=name).fit(X) for name in ("vote", "nearest"))
-    assert (nearest.predict(X) == nearest.labels_).all()
-    distances = ((X[:, None, :] - nearest.support_vectors_) ** 2).sum(axis=2)
-    of_vector = nearest.predict(nearest.support_vectors_)
-    assert (nearest.labels_ == of_vector[distances.argmin(axis=1)]).all()
-    np.testing.assert_array_equal(vote.decision_function(X), nearest.decision_function(X))
-    assert adjusted_rand_score(vote.labels_, nearest.labels_) > 0.95

@@ -1,16 +1,13 @@
 """The papers' engine: the steps of a job, and results that no estimator shows."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs, make_moons
 
 from distsvc import SupportVectorClustering
-from distsvc.models.rows import sampling
 from distsvc.models.support_vector.boundary import labelling
-from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary
 from distsvc.models.support_vector.engines import engine_for
 from tests.models.support_vector.begun import begun, fitted
@@ -48,31 +45,6 @@ def assert_same_arrays(a, b):
     for name in a:
         assert a[name].dtype == b[name].dtype
         assert a[name].tobytes() == b[name].tobytes()
-
-
-@pytest.mark.parametrize("parameters", [{"nu": 0.1}, {"C": 50.0}, {"nu": 0.1, "bridging": False}])
-def test_the_steps_of_a_job_give_the_answer_of_fit(parameters):
-    X = moons()
-    model = SupportVectorClustering(8.0, **parameters, random_state=0).fit(X)
-    engine, keys = begun(X, gamma=8.0, **parameters)
-    assert isinstance(engine, BoundaryEngine)
-    Z, order = engine.centred(X), np.argsort(keys)
-    blocks = partial(sampling.memory_blocks, Z[order], keys[order], engine.seed)
-    ranges = engine.key_ranges(len(X))
-    engine.train(lambda epoch, first: blocks(epoch, ranges, first))
-    find_clusters(engine, Z, keys)
-    labels = engine.rule.label(Z)
-    assert labels["label"].tobytes() == model.labels_.tobytes()
-    assert labels["score"].astype(float).tobytes() == model.decision_function(X).tobytes()
-    assert engine.original(engine.equilibria).tobytes() == model.equilibria_.tobytes()
-    assert engine.notes == model.notes_
-    facts = engine.fitted_facts()
-    assert (facts["gamma"], facts["C"]) == (model.gamma_, model.C_)
-    assert facts["n_iter"] == model.n_iter_
-    assert facts["n_support_vectors"] == len(model.dual_coef_)
-    assert facts["n_boundary"] <= facts["n_boundary_found"]
-    assert facts["n_equilibria"] == len(model.equilibrium_labels_)
-    assert facts["n_clusters"] == model.n_clusters_ == engine.rule.n_clusters
 
 
 @pytest.mark.parametrize(
