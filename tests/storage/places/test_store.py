@@ -101,13 +101,6 @@ def test_a_disk_that_does_not_answer_is_no_missing_file(tmp_path, monkeypatch, n
     assert place.sizes() == {"a/b.txt": 3}
 
 
-def test_a_file_is_put(place):
-    place.put("a", b"1")
-    place.put("a", b"2")
-    assert place.current("a")[0] == b"2"
-    assert place.current("none") is None
-
-
 def test_a_swap_needs_the_version_that_is_there(place):
     mark = place.swap("m", b"first", None)
     with pytest.raises(ChangedError):

@@ -23,22 +23,6 @@ def test_versions_differ_only_in_properties_of_both():
         assert one.differs(other)
 
 
-def test_other_rows_of_the_same_size_and_time_are_noticed(tmp_path):
-    path = tmp_path / "t.parquet"
-    pq.write_table(sample(20), path)
-    table, found = opened(path, tmp_path), path.stat()
-    content = path.read_bytes()
-    (tmp_path / "other").write_bytes(content)
-    os.replace(tmp_path / "other", path)
-    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-    message = (
-        rf"{path} changed .*: {len(content)} bytes of .* opened, {len(content)} bytes of .* now"
-    )
-    with pytest.raises(DataError, match=message):
-        check_unchanged(table)
-    assert fingerprint(opened(path, tmp_path)) == fingerprint(table)
-
-
 def test_files_that_were_added_or_have_gone(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()

@@ -49,12 +49,6 @@ def test_bytes_do_not_depend_on_blocks(tmp_path):
     assert facts[0] == facts[1] == facts[2]
 
 
-def test_ids_keep_their_type(tmp_path):
-    ids = pa.array(["a", "b", "c"])
-    write_part(tmp_path / "p.parquet", 3, id_name="name", ids=ids)
-    assert pq.read_table(tmp_path / "p.parquet")["name"].to_pylist() == ["a", "b", "c"]
-
-
 def test_a_part_without_rows_has_the_same_columns(tmp_path):
     write_part(tmp_path / "full.parquet", 2, id_name="name", ids=pa.array(["a", "b"]))
     write_part(tmp_path / "void.parquet", 0, id_name="name", ids=pa.array([], pa.string()))

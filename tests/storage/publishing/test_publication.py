@@ -34,14 +34,6 @@ from tests.storage.written_runs import (
 )
 
 
-def test_publish(tmp_path):
-    out = tmp_path / "out"
-    assert run(out, "a")
-    check_tidy(out, "a")
-    assert run(out, "a") is False
-    assert Output(out).file("model.json").read_text() == "a model.json"
-
-
 def test_listed_files_are_on_the_disk_before_the_swap(tmp_path, monkeypatch):
     out, steps, replace = tmp_path / "out", [], os.replace
 
@@ -124,21 +116,6 @@ def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, o
         if len(changes) <= after:
             break
     assert len(steps) > 40 / stride, "the crashes came too late to tell"
-
-
-def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
-    out = tmp_path / "out"
-
-    def fail():
-        output = Output(out)
-        with output.locked(), work_of(output, digest_of("a")) as work:
-            write_run(output, name_of(work), "a")
-            raise Crash
-
-    with pytest.raises(Crash):
-        fail()
-    assert names(out) == [".runs/lock"]
-    assert [path.name for path in out.iterdir()] == [".runs"]
 
 
 def test_files_of_a_killed_run_stay_until_it_is_discarded(tmp_path):

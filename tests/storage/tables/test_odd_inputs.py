@@ -19,7 +19,7 @@ from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.columns import Scan, choose_features
 from distsvc.storage.tables.opening import shown_columns
-from tests.small_tables import everything, opened
+from tests.small_tables import opened
 
 LINES = b"".join(b"1 1:%d 2:%d\n" % (k, k * 7 % 13) for k in range(5000))
 
@@ -132,23 +132,6 @@ def test_zarr_that_claims_too_much(tmp_path, metadata, message):
     with pytest.raises(DataError, match=message) as caught:
         opened(tmp_path / "t.zarr", tmp_path)
     assert "t.zarr" in str(caught.value)
-
-
-@pytest.mark.parametrize("damage", ["{", "", "[]", "{}", '{"shape": "x"}', None])
-def test_a_damaged_array_of_a_group_is_not_left_out(tmp_path, damage):
-    path = tmp_path / "g.zarr"
-    zarr.open_group(path, mode="w", zarr_format=2)
-    for name in ("x", "y"):
-        zarr.create_array(path / name, data=np.arange(4.0), zarr_format=2)
-    if damage is None:
-        (path / "y" / ".zarray").unlink()
-    else:
-        (path / "y" / ".zarray").write_text(damage)
-    with pytest.raises(DataError, match=r"array 'y' of .*g.zarr can't be read"):
-        opened(path, tmp_path)
-    table = opened(path, tmp_path, columns=["x"])
-    assert table.left_out == {"y": "not in input.columns"}
-    assert everything(table)[1].ravel().tolist() == [0, 1, 2, 3]
 
 
 def test_columns_left_out_are_named_with_why(tmp_path):

@@ -9,7 +9,7 @@ import zarr
 
 from distsvc.storage.places.location import Location
 from distsvc.storage.tables.opening import fingerprint, id_type
-from distsvc.storage.tables.sources import SOURCES, find_source, source_named, source_of
+from distsvc.storage.tables.sources import find_source, source_of
 from tests.small_tables import everything, opened, sample
 
 
@@ -64,12 +64,6 @@ def test_only_some_formats_leave_columns_out(tmp_path):
     assert not source_of(other).states_width
     assert source_of(one).sparse_rows(one) is None
     assert source_of(other).sparse_rows(other).shape == (1, 2)
-
-
-def test_every_table_is_read_by_the_source_that_it_names():
-    names = [source.name for source in SOURCES]
-    assert len(set(names)) == len(names)
-    assert [source_named(name) for name in names] == list(SOURCES)
 
 
 @pytest.mark.parametrize(

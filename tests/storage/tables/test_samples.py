@@ -91,7 +91,7 @@ def measured(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("n", [300, 600, N])
+@pytest.mark.parametrize("n", [300, 600, N, 20_000])
 @pytest.mark.parametrize("group", [100, N])
 def test_codes_are_left_out_and_quantities_are_not(tmp_path, n, group):
     random = np.random.default_rng(0)
@@ -113,8 +113,6 @@ def test_codes_are_left_out_and_quantities_are_not(tmp_path, n, group):
 def written(form: str, folder, columns: dict) -> str:
     if form == "csv":
         pyarrow.csv.write_csv(pa.table(columns), folder / "t.csv")
-    elif form == "parquet":
-        pq.write_table(pa.table(columns), folder / "t.parquet")
     else:
         group = zarr.open_group(folder / "t.zarr", mode="w", attributes={"columns": list(columns)})
         for name, values in columns.items():
@@ -122,13 +120,13 @@ def written(form: str, folder, columns: dict) -> str:
     return folder / f"t.{form}"
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "zarr"])
+@pytest.mark.parametrize("form", ["csv", "zarr"])
 @pytest.mark.parametrize("n", [600, 20_000])
 def test_sizes_and_formats_decide_alike(tmp_path, form, n):
     random = np.random.default_rng(1)
     own = ids(n, random)
     named = {name: values for name, (values, _) in codes(n, random).items()}
-    others = {name: x for name, x in measured(n, random).items() if name != "empty"}
+    others = measured(n, random)
     path = written(form, tmp_path, others | own | named)
     assert opened(path, tmp_path).columns == tuple(others)
 

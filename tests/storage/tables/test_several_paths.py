@@ -69,18 +69,6 @@ def test_keys_are_those_of_folders_below_a_path(tmp_path):
         opened(tmp_path, "year=2026/day=0", "year=2026/day=1/hour=0")
 
 
-def test_types_are_those_of_all_files(tmp_path):
-    pq.write_table(pa.table({"x": pa.array([1], pa.int32()), "i": ["a"]}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"x": pa.array([0.5]), "i": ["b"]}), tmp_path / "b.parquet")
-    table = opened(tmp_path, "a.parquet", "b.parquet", id="i")
-    assert table.types == ("double",)
-    _, X, ids, _ = everything(table)
-    assert (X.ravel().tolist(), ids) == ([1.0, 0.5], ["a", "b"])
-    pq.write_table(pa.table({"y": [1.0], "i": ["c"]}), tmp_path / "c.parquet")
-    with pytest.raises(DataError, match=r"column 'x' is missing from .*c\.parquet"):
-        opened(tmp_path, "a.parquet", "c.parquet", id="i")
-
-
 def test_csv_and_svmlight(tmp_path):
     (tmp_path / "b.csv").write_text("x,y\n1,2\n3,4\n")
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n5,\n"))

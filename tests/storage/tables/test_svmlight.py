@@ -70,14 +70,6 @@ def test_blocks_are_the_same_rows(tmp_path):
     assert source_of(table).sparse_rows(table) is None
 
 
-def test_files_of_different_widths_are_one_table(tmp_path):
-    write(tmp_path / "a.svm", b"1 1:1\n")
-    write(tmp_path / "b.svm", b"1 4:2\n")
-    table = table_at(tmp_path / "*.svm", tmp_path / "staging")
-    [block] = read_blocks(table, Span(0, 2, 10))
-    np.testing.assert_array_equal(block.X, [[1, 0, 0, 0], [0, 0, 0, 2]])
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

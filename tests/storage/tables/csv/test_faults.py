@@ -168,12 +168,6 @@ def test_a_quote_that_swallows_lines(tmp_path, monkeypatch, notes, last):
         )
 
 
-def test_a_value_of_several_lines_is_one(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text('a,b,note\n1,2,"one\ntwo, ""three""\nfour"\n\n3,4,x\n')
-    assert opened(path, tmp_path).n_rows == 2
-
-
 SPELLED = [
     "{}-",
     "({})",
