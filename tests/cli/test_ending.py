@@ -137,12 +137,6 @@ def test_ignored_signals_stay_ignored():
     assert (found.returncode, found.stdout, found.stderr) == (0, "done\n", "")
 
 
-def test_the_codes_are_those_of_a_shell():
-    from distsvc.cli.ending import CODES
-
-    assert all(CODES[number] == 128 + number for number in (signal.SIGINT, signal.SIGTERM))
-
-
 def test_a_signal_while_this_package_is_imported_is_no_traceback():
     code = """
 import os, signal, sys

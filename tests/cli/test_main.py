@@ -1,8 +1,6 @@
 """Every command: output, exit codes, and the doubts in the last lines."""
 
 import json
-import subprocess
-import sys
 import tomllib
 from types import SimpleNamespace
 
@@ -17,6 +15,7 @@ from distsvc import __version__
 from distsvc.cli.main import main
 from distsvc.published.demo import make_table
 from distsvc.storage.publishing.publication import Output
+from tests.processes import python
 from tests.report.reports import make_levels_report, typed
 
 HEAVY = {
@@ -42,12 +41,6 @@ def job(tmp_path):
     return path
 
 
-def python(*arguments):
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
-
-
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["run", "--help"], ["backfill", "--help"], ["--version"]]
 )
@@ -61,11 +54,6 @@ def test_help_imports_nothing_heavy(arguments):
     assert any("Usage: distsvc" in line or __version__ in line for line in shown)
     assert {"distsvc", "click"} <= set(modules.split())
     assert set(modules.split()) & HEAVY == set()
-
-
-def test_python_m_distsvc():
-    found = python("-m", "distsvc", "--version")
-    assert (found.returncode, found.stdout) == (0, f"distsvc, version {__version__}\n")
 
 
 def test_without_a_command_the_help_is_shown():

@@ -23,7 +23,7 @@ import pytest
 from scipy import sparse
 
 import distsvc
-from distsvc.errors import CheckFailedError, DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.jobs.blob_jobs import copied
@@ -101,15 +101,6 @@ def test_a_job_file_with_overrides(table, tmp_path, monkeypatch):
 def test_wrong_overrides_are_refused(table, overrides, message):
     with pytest.raises(JobFileError, match=message):
         distsvc.run(table, overrides=overrides)
-
-
-def test_a_result_that_is_held_back(table, tmp_path):
-    job = sections(table, tmp_path / "out", checks={"min_rows": N + 1})
-    with pytest.raises(CheckFailedError) as caught:
-        distsvc.run(job)
-    assert caught.value.report.input.n_rows == N
-    with pytest.raises(InputNotFoundError, match="no run is published"):
-        distsvc.load(tmp_path / "out")
 
 
 def test_a_worker_that_imports_the_script_does_not_run_it_again(table, monkeypatch):

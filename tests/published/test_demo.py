@@ -51,13 +51,6 @@ def test_clusters_of_the_digits(demo):
     assert len(report.tree.rules) == len(report.clusters) >= 8
 
 
-def test_the_report_of_iris(demo):
-    report = demo[1]["iris"]
-    assert report.input.n_rows == 150
-    assert report.input.n_features == 4
-    assert report.sample.kind == "clusters"
-
-
 def test_the_demo_writes_tables_jobs_and_runs(demo):
     folder, reports = demo
     assert list(reports) == list(JOBS)

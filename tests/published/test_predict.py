@@ -1,23 +1,29 @@
-"""Labelling other tables with a published model."""
+"""Labelling other tables with a published model, here and on a cluster."""
 
+import json
 from dataclasses import fields
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from distsvc import load
+from distsvc.cli.main import main
 from distsvc.errors import DataError, JobFileError
+from distsvc.job.file import cluster_settings
 from distsvc.models.rows.scaling import Scaling
 from distsvc.published.predict import predict_table
+from distsvc.run import forecast
 from distsvc.run.algorithms import ALGORITHMS
 from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import LABELLER_FIELDS
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
-from tests.jobs.blob_jobs import N, blobs, config
+from tests.clusters import loopback_cluster
+from tests.jobs.blob_jobs import N, blobs, config, label_files
 from tests.published_files import nothing_left, read_labels
 from tests.small_runs import FORMS, digests, small_job, three_clusters, write_table
 
@@ -110,3 +116,47 @@ def test_many_rows_outside_give_a_warning(form, tmp_path):
     model.predict(X)  # without a warning
     with pytest.warns(UserWarning, match=words.format("first 400 rows")):
         model.predict(X * 3.0 + 40.0)
+
+
+CUT = {"partition_rows": 100, "block_rows": 70}
+
+
+def test_labels_do_not_depend_on_workers(blob_run, blob_table, tmp_path):
+    for workers in 0, 2:
+        out = tmp_path / str(workers)
+        given = CUT | {"workers": workers}
+        predict_table(blob_run[0], str(blob_table), str(out), settings=given)
+    found = label_files(tmp_path / "0")
+    assert len(found) == 9
+    assert label_files(tmp_path / "2") == found
+    with loopback_cluster(1) as cluster:
+        command = ["predict", str(blob_run[0]), str(blob_table), str(tmp_path / "s"), "--json"]
+        command += ["--scheduler", cluster.scheduler_address]
+        command += [f"--set=cluster.{key}={value}" for key, value in CUT.items()]
+        said = CliRunner().invoke(main, command)
+        assert said.exit_code == 0, said.output
+        assert json.loads(said.stdout)["rows"] == 900
+        assert label_files(tmp_path / "s") == found
+        command[3] = str(tmp_path / "t")
+        refused = CliRunner().invoke(main, [*command, "--require-tls"])
+        assert refused.exit_code == 78
+
+
+def test_cluster_settings_are_checked_and_others_refused(blob_run, blob_table, tmp_path):
+    found = cluster_settings(("cluster.workers=1", "cluster.workdir=/x"))
+    assert found == {"workers": 1, "workdir": "/x"}
+    command = ["predict", str(blob_run[0]), str(blob_table), str(tmp_path / "out")]
+    for setting, words in {
+        "cluster.worker=1": "cluster.worker", "cluster.workers=-1": "cluster.workers",
+        "model.seed=1": "--set expects", "output.path=x": "--set expects",
+        "cluster": "--set expects", "cluster.": "--set expects",
+    }.items():  # fmt: skip
+        said = CliRunner().invoke(main, [*command, "--set", setting])
+        assert (said.exit_code, (tmp_path / "out").exists()) == (78, False)
+        assert words in said.stderr
+
+
+def test_labelling_that_does_not_fit_is_refused(blob_run, blob_table, tmp_path, monkeypatch):
+    monkeypatch.setattr(forecast, "machine_bytes", lambda: 1000)
+    with pytest.raises(JobFileError, match=r"the driver needs .* than this machine's"):
+        predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))

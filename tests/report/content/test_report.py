@@ -77,15 +77,6 @@ def test_keys_keep_their_order():
     ]  # fmt: skip
 
 
-def test_missing_optional_parts_have_no_key():
-    report = typed(make_report()).model_dump()
-    assert {"picture", "tree", "levels", "reasons", "profiles"} & set(report) == set()
-    assert set(report["outliers"]) == {"rows", "share"}
-    assert set(report["score_histogram"]) == {"edges", "counts"}
-    assert {"explained", "beyond"} & set(report["sample"]) == set()
-    assert set(report["indices"]["purity"]) == {"value", "rows"}
-
-
 def test_values_other_than_the_default_have_a_key_even_if_null():
     scores = ScoreHistogram(edges=[0.0, 1.0], counts=[3], boundary=None)
     assert scores.model_dump() == {"edges": [0.0, 1.0], "counts": [3], "boundary": None}

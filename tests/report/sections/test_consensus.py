@@ -46,17 +46,3 @@ def test_equal_granularities_are_one_sentence():
     assert "Coarser or finer" not in text
     report["levels"]["granularity"] = report["levels"]["granularity"][:1]
     assert "ranularit" not in page_text(report)
-
-
-def test_every_model_is_listed_with_its_components():
-    report = make_levels_report("r15")
-    models = [
-        {"gamma": 2.0, "C": 2.0, "n_components": 40 + i, "n_support_vectors": 200, "n_splits": 7,
-         "supports": True, "chosen": i == 23}
-        for i in range(24)
-    ]  # fmt: skip
-    report["levels"]["models"] = models
-    html = rendered(report)
-    assert "<summary>The 24 models</summary>" in html
-    assert all(f'<td class="n">{40 + i}</td>' in html for i in range(24))
-    assert html.count("drawn above") == 1

@@ -98,14 +98,7 @@ def test_alpha_on_disk_is_the_drivers(table, ends, tmp_path, name):
     assert alpha.sum() == pytest.approx(outer.total, rel=1e-12)
     Z = Preparation.read(run)(table[1])
     np.testing.assert_allclose(Z.T @ alpha, outer.u, rtol=1e-9, atol=1e-9)
-
-
-@BOTH
-def test_every_pass_has_the_alpha_of_its_descent(table, ends, tmp_path, name):
-    """A descent's vector u is the sum of alpha x, with the alpha of the following pass."""
-    run = fitted(table, MODELS[name], tmp_path / "run")[0].run
-    Z = Preparation.read(run)(table[1])
-    for step in passes(run, "pass"):
+    for step in passes(run, "pass"):  # with the alpha of the pass after the descent
         u = run.read(f"descent-{step:02d}").arrays["u"]
         np.testing.assert_allclose(Z.T @ alpha_of(run, step), u, rtol=1e-9, atol=1e-9)
 
@@ -135,24 +128,6 @@ def test_no_file_is_written_twice(table, ends, tmp_path, name, monkeypatch):
     for step in passes(run.run, "pass"):
         assert f"results/descent-{step:02d}.npz" in seen
         assert f"results/pass-{step:02d}/00004.npz" in seen
-
-
-@BOTH
-def test_descents_with_equal_times_are_distinguished(table, ends, tmp_path, name, monkeypatch):
-    """Whatever the files' times, a pass reads the last descent."""
-    _, expected = fitted(table, MODELS[name], tmp_path / "run")
-    do = Steps.map
-
-    def frozen(self, phase, n=None):
-        for path in (Path(self.run.address) / "results").rglob("*.np?"):
-            os.utime(path, ns=(0, 0))
-        return do(self, phase, n)
-
-    monkeypatch.setattr(Steps, "map", frozen)
-    _, found = fitted(table, MODELS[name], tmp_path / "frozen")
-    assert found.facts() == expected.facts()
-    assert found.weights.tobytes() == expected.weights.tobytes()
-    assert ends[0].n_iter == ends[1].n_iter
 
 
 @BOTH

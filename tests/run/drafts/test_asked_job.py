@@ -5,7 +5,6 @@ import io
 import json
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -88,13 +87,6 @@ def test_wrong_sections_are_refused():
         asked_job(io.StringIO())
     with pytest.raises(JobFileError, match="--run-date expects"):
         asked_job({"input": {"path": "a"}, "output": {"path": "b"}}, "tomorrow")
-
-
-def test_an_empty_table_is_refused(tmp_path):
-    table = pq.read_table(write_table(tmp_path / "t.pq", three_clusters(5)))
-    pq.write_table(table.slice(5), "t.pq")
-    found = CliRunner().invoke(main, ["run", "t.pq"])
-    assert (found.exit_code, "t.pq has no rows" in found.stderr) == (65, True)
 
 
 def test_other_options_get_another_output(monkeypatch):

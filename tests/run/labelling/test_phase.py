@@ -1,6 +1,5 @@
 """The label pass: a file for each partition, and counts that add up."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,21 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.job.config import OutputConfig
 from distsvc.kernels.scaling import count_between
-from distsvc.models.baselines.rules import Centres
-from distsvc.models.hyperplanes.tree import TreeRule
-from distsvc.models.linear.rule import OneClassRule
-from distsvc.models.support_vector.boundary.rule import BoundaryRule
-from distsvc.models.support_vector.level_tree.rule import LevelRule
-from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, Labeller, score_edges
-from distsvc.run.labelling.phase import label_partition
-from distsvc.run.learning.preparation import Preparation
-from distsvc.storage.publishing.formats import part_file
 from distsvc.storage.rows.blocks import Block
-from tests.small_runs import FORMS, digests, fit, small_job, three_clusters, write_table
+from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 N = 700
 X = three_clusters(N)
@@ -85,44 +74,6 @@ def test_counts_add_up_over_partitions(n_parts):
     for name, rows in found.classes.items():
         own = label[(classes.to_numpy(zero_copy_only=False) == name)]
         np.testing.assert_array_equal(rows, np.bincount(own, minlength=4))
-
-
-@pytest.mark.parametrize("rule", [LevelRule, BoundaryRule, TreeRule, Centres, OneClassRule])
-def test_names_of_published_columns(rule):
-    columns = ["label", "score", "outlier"]
-    assert published_names(rule, asked()) == columns
-    assert published_names(rule, asked(reasons=2)) == [*columns, "reasons"]
-    assert published_names(rule, asked(membership=True)) == [*columns, "membership"]
-    more = ["reasons", "membership", "next", "next_share"]
-    assert published_names(rule, asked(reasons=1, top=2)) == [*columns, *more]
-
-
-def asked(**keys):
-    return OutputConfig(path="out", **keys)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_labels_of_a_partition_are_those_of_the_rule(form, table, tmp_path):
-    columns = {"columns": ["x0", "x1"], "id": "event", "label": "kind"}
-    run = fit(small_job(table, FORMS[form], input=columns), tmp_path / "run").run
-    first = label_partition(run, 1)
-    files = digests(Path(run.place("labels").address))
-    assert list(files) == ["part-00001.parquet"]
-    again = label_partition(run, 1)
-    assert digests(Path(run.place("labels").address)) == files
-    assert again.facts == first.facts
-    [(name, part)] = first.facts["files"].items()
-    assert (name, part["sha256"]) == ("part-00001.parquet", files["part-00001.parquet"])
-    assert first.rows == part["rows"] == 300
-    start, stop = run.plan.partitions[1]
-    found = pq.read_table(Path(run.place("labels").address) / part_file(1))
-    expected = Labeller.read(run).rule.label(Preparation.read(run)(X[start:stop]))
-    assert found.column_names == ["event", *expected]
-    for name, values in expected.items():
-        np.testing.assert_array_equal(found[name].to_numpy(), values)
-    ids = pq.read_table(table)["event"].to_numpy()[start:stop]
-    np.testing.assert_array_equal(found["event"].to_numpy(), ids)
-    assert set(json.loads(first.arrays["class_names"].tobytes())) == {"a", "b", "null"}
 
 
 @pytest.mark.parametrize(

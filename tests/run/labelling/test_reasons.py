@@ -12,17 +12,17 @@ from distsvc.run.labelling.columns import Reasons
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Codes, Numeric, OneHot, Time
 
-NAMES = ("heat", "noise", "wear")
+NUMBERS = [Numeric(name) for name in ("heat", "noise", "wear")]
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
 BALL = BallRule(np.zeros(3), np.zeros(3), -1.0)
 PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
 
 
-def reasons_of(rule, count, names=NAMES, typical=NONE):
+def reasons_of(rule, count, features=NUMBERS, typical=NONE, types=()):
     """Return empty reasons for a rule of one cluster whose typical row is 0."""
     labeller, output = SimpleNamespace(rule=rule, typical=typical), SimpleNamespace(reasons=count)
-    preparation = SimpleNamespace(firsts=np.arange(len(names)), columns=None)
-    return Reasons(labeller, preparation, list(map(Numeric, names)), output)
+    preparation = SimpleNamespace(firsts=np.arange(99), columns=None)
+    return Reasons(labeller, preparation, features, output, types)
 
 
 def block_of(X, first=0):
@@ -126,8 +126,7 @@ def test_partitions_merge_to_the_whole(n_parts):
 
 
 def test_many_columns_are_ranked_by_how_often_they_lead():
-    names = [f"f{k}" for k in range(20)]
-    reasons = reasons_of(BallRule(np.zeros(20), np.zeros(20), -1.0), 0, names)
+    reasons = reasons_about([Numeric(f"f{k}") for k in range(20)], 0, n_places=20)
     for k in range(20):
         added(reasons, np.tile(2.0 * np.eye(20)[k], (k, 1)))
     leading = part_of(reasons).leading
@@ -157,9 +156,7 @@ def test_slow_reasons_are_counted_in_the_pilot():
 def reasons_about(features, n_reasons, types=(), n_places=2):
     """Return empty reasons for a ball around 0, in columns of any kind."""
     rule = BallRule(np.zeros(n_places), np.zeros(n_places), -1.0)
-    preparation = SimpleNamespace(firsts=np.arange(n_places), columns=None)
-    output = SimpleNamespace(reasons=n_reasons)
-    return Reasons(SimpleNamespace(rule=rule, typical=NONE), preparation, features, output, types)
+    return reasons_of(rule, n_reasons, features, NONE, types)
 
 
 def part_in(reasons, pilot, scale, **level_rows):

@@ -42,7 +42,7 @@ def sample_of(run):
 
 
 @pytest.mark.parametrize("rows", [1000, 300, 100])
-def test_sums_are_those_of_all_rows(tmp_path, rows):
+def test_sums_are_those_of_all_rows_and_the_pilot_has_the_lowest_keys(tmp_path, rows):
     survey, _ = surveyed(tmp_path, X, cluster={"partition_rows": rows, "block_rows": rows // 3})
     mean, variance = survey.sums.mean_and_variance()
     assert survey.n_rows == N
@@ -51,11 +51,6 @@ def test_sums_are_those_of_all_rows(tmp_path, rows):
     np.testing.assert_array_equal(survey.sums.least, X.min(axis=0))
     np.testing.assert_array_equal(survey.sums.most, X.max(axis=0))
     assert survey.sums.counts.tolist() == [N] * 3
-
-
-@pytest.mark.parametrize("rows", [1000, 300, 100])
-def test_the_pilot_has_the_lowest_keys(tmp_path, rows):
-    survey, _ = surveyed(tmp_path, X, cluster={"partition_rows": rows, "block_rows": rows // 3})
     order = np.argsort(sampling.row_keys(3, np.arange(N)))
     np.testing.assert_array_equal(survey.pilot, X[order[:PILOT]])
 
@@ -188,20 +183,15 @@ def notes(report):
 
 @pytest.mark.parametrize("name", ["level tree", "boundary", "hyperplanes", "sampled"])
 def test_extreme_rows_do_not_change_the_labels_of_others(tmp_path, name):
-    _, clean = done(tmp_path, X_FAR, MODELS[name], "clean")
+    usual, clean = done(tmp_path, X_FAR, MODELS[name], "clean")
     report, found = done(tmp_path, with_far_rows(), MODELS[name])
+    phases = [{phase.name for phase in one.phases} for one in (report, usual)]
+    assert phases[0] - phases[1] == {"survey-again"}
     others = found.filter(~is_far())
     for column in set(clean.column_names) - {"row"}:
         assert others[column].equals(clean[column]), column
     assert found.num_rows == report.input.n_rows == N_FAR + 4
     assert notes(report)
-
-
-def test_the_table_is_read_again_only_if_it_has_extreme_values(tmp_path):
-    found, _ = done(tmp_path, with_far_rows())
-    clean, _ = done(tmp_path, X_FAR, name="clean")
-    phases = [{phase.name for phase in report.phases} for report in (found, clean)]
-    assert phases[0] - phases[1] == {"survey-again"}
 
 
 def test_extreme_rows_are_outliers_and_named(tmp_path):
