@@ -53,18 +53,6 @@ def test_columns_come_in_the_order_of_their_numbers(tmp_path, in_catalogue):
     assert np.array_equal(load("made", tmp_path)[0], X)
 
 
-def test_sets_without_a_source_say_what_to_do():
-    with pytest.raises(InputNotFoundError, match=r"shapes/rings\.parquet \(--from DIR\)"):
-        load("rings")
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputNotFoundError, match=rf"musk: no file {tmp_path}/bsgd/musk\.parquet"):
-        load("musk", tmp_path)
-    with pytest.raises(InputNotFoundError, match=rf"{tmp_path}/outliers/musk\.parquet"):
-        load("outliers/musk", tmp_path)
-
-
 def faults(X, y, split):
     wrong = X.copy()
     wrong[7, 1] = np.nan

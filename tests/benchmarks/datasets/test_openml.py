@@ -115,10 +115,10 @@ def sourced(**changes):
     ("change", "message"),
     [
         ({"rows": 5}, r"toy from OpenML 7, toy, version 1: .* \[5, 4\], found \[4, 4\]"),
-        ({"features": 3}, r"features \[4, 3\], found \[4, 4\]"),
-        ({"class_counts": (2, 2)}, r"classes \[2, 2\], found \[3, 1\]"),
-        ({"fingerprint": 1.0}, "the values are not: expected the fingerprint 1, found 88"),
-        (sourced(doubt="from hearsay") | {"fingerprint": 1.0}, r"found 88 \(from hearsay\)"),
+        (
+            sourced(doubt="from hearsay") | {"fingerprint": 1.0},
+            r"the values are not: expected the fingerprint 1, found 88 \(from hearsay\)",
+        ),
         (sourced(missing={}), "found nan in row 1, column f0"),
         (
             sourced(order={"f1": ("green", "red")}),

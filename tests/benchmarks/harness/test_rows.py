@@ -1,5 +1,3 @@
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.harness.rows import (
@@ -10,7 +8,6 @@ from benchmarks.harness.rows import (
     read_csv,
     show,
     write_csv,
-    write_rows,
 )  # fmt: skip
 
 ROWS = [
@@ -28,15 +25,6 @@ def test_csv_and_back(tmp_path):
     write_csv(path, [{"x": 1 / 3, "n": 20_000, "big": 123_456_789.0}], {})
     assert path.read_text() == "x,n,big\n0.333333,20000,1.23457e+08\n"
     assert read_csv(tmp_path / "none.csv") == []
-
-
-def test_parquet_has_null_for_what_is_missing(tmp_path):
-    schema = pa.schema([("set", pa.string()), ("nmi", pa.float64()), ("other", pa.int64())])
-    write_rows(tmp_path / "rows.parquet", ROWS, schema)
-    table = pq.read_table(tmp_path / "rows.parquet")
-    assert table.schema.names == ["set", "nmi", "other"]
-    assert table["nmi"].to_pylist() == [0.5, 0.7, None, 1.0]
-    assert table["other"].null_count == 4
 
 
 def test_values_side_by_side_are_means_of_what_is_known():
