@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,6 +26,11 @@ def published_file(out, name: str, key: str = "file") -> Path:
 def read_labels(out) -> pa.Table:
     """Return the parts as one table."""
     return pq.read_table(listed(out, "labels/"))
+
+
+def labels_of(out) -> np.ndarray:
+    """Return the clusters of the rows."""
+    return read_labels(out)["label"].to_numpy()
 
 
 def labels_folder(out) -> Path:

@@ -78,12 +78,12 @@ def surveyed(X: np.ndarray, pilot: int | None = None) -> Survey:
     return Survey(len(X), sums, SimpleNamespace(X=X[:pilot]))
 
 
-def table_of(X: np.ndarray) -> Any:
+def table_of(X: np.ndarray, **columns: Any) -> Any:
     """Return a fixture `table`: rows X (n, d) in a file that is written once for a module."""
 
     @pytest.fixture(scope="module")
     def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
+        return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X, **columns)
 
     return table
 

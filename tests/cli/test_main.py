@@ -18,14 +18,11 @@ from distsvc.storage.publishing.publication import Output
 from tests.processes import python
 from tests.report.reports import make_levels_report, typed
 
+pytestmark = pytest.mark.usefixtures("no_signals")
+
 HEAVY = {
     "numpy", "sklearn", "scipy", "numba", "dask", "distributed", "pyarrow", "zarr", "matplotlib",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def no_signals(monkeypatch):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from distsvc.cli.main import main
 from distsvc.cli.options import SHORT, short_overrides
 from distsvc.job.file import known_keys
 
-pytestmark = pytest.mark.usefixtures("quick_page")
+pytestmark = pytest.mark.usefixtures("quick_page", "no_signals")
 
 VALUES = {
     "clusters": (5, 5),
@@ -26,11 +26,6 @@ VALUES = {
     "algorithm": ("imdh", "imdh"),
     "seed": (3, 3),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_signals(monkeypatch):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
 
 
 @pytest.fixture

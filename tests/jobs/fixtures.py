@@ -19,6 +19,12 @@ def quick_page(monkeypatch):
 
 
 @pytest.fixture
+def no_signals(monkeypatch):
+    """Commands leave this process's signals alone."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+@pytest.fixture
 def tasks(monkeypatch):
     """Return the tasks that are done from now on."""
     do, done = Phase.do, Tasks()

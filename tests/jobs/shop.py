@@ -10,7 +10,7 @@ from distsvc.cli.main import main
 from distsvc.job.file import load_job
 from distsvc.run.job import run_job
 from distsvc.run.work.start import ClusterAddress, Start
-from tests.published_files import published_file, read_labels
+from tests.published_files import labels_of, published_file
 from tests.small_runs import forget, write_table
 
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 9.0], [-7.0, -5.0]])
@@ -65,7 +65,7 @@ class Shop:
 
     def ids(self, date, y):
         """Return the id that the rows of each centre have, of all of them."""
-        found = read_labels(self.out(date))["label"].to_numpy()
+        found = labels_of(self.out(date))
         by_centre = {int(c): set(found[y == c].tolist()) for c in np.unique(y)}
         assert all(len(several) == 1 for several in by_centre.values())
         return {c: several.pop() for c, several in by_centre.items()}

@@ -298,11 +298,3 @@ def test_two_normals_are_told_apart():
     assert means == pytest.approx([-3, 2], abs=0.1)
     assert weights == pytest.approx([0.75, 0.25], abs=0.02)
     assert sds == pytest.approx([0.5, 1.0], abs=0.1)
-
-
-def test_the_likelihood_rises_with_more_steps():
-    closed, counts = counted(np.random.default_rng(2).exponential(1, 2000), np.linspace(0.2, 4, 20))
-    found = [
-        fitted_cells(kernels.fit_cells, closed, counts, 2, steps)[0] for steps in (1, 3, 10, 50)
-    ]
-    assert np.all(np.diff(found) >= -1e-9)

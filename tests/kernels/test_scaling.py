@@ -51,20 +51,6 @@ def test_wild_magnitudes_add_up_exactly():
     assert sums([X], shift)[:2] == reference.column_sums(X, shift)
 
 
-@settings(deadline=None, max_examples=50)
-@given(
-    arrays(np.float64, st.tuples(st.integers(2, 15), st.just(2)), elements=VALUES),
-    st.randoms(use_true_random=False),
-    st.lists(st.integers(0, 15), max_size=4),
-)
-def test_neither_order_nor_cut_matter(X, random, cuts):
-    shift = np.array([0.25, -3.0])
-    order = list(range(len(X)))
-    random.shuffle(order)
-    blocks = [np.ascontiguousarray(part) for part in np.split(X[order], sorted(cuts))]
-    assert sums(blocks, shift) == sums([X], shift)
-
-
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e155, -1.7e308])
 def test_the_first_infinite_value_is_reported(value):
     X = np.ones((6, 3))

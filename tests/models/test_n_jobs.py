@@ -1,7 +1,5 @@
 """Answers are the same for any number of threads, to the byte."""
 
-import inspect
-
 import numpy as np
 import pytest
 
@@ -57,9 +55,3 @@ def test_a_number_of_threads_is_whole_and_not_0(n_jobs):
     model = ESTIMATORS["bico"](n_jobs=n_jobs)
     with pytest.raises(ParameterError, match="n_jobs must be None or a whole number other than 0"):
         model.fit(clusters(200))
-
-
-@pytest.mark.parametrize("algorithm", CLUSTERING)
-def test_every_clustering_estimator_has_threads(algorithm):
-    assert inspect.signature(ESTIMATORS[algorithm]).parameters["n_jobs"].default is None
-    assert "\nn_jobs : int or None, default=None\n" in inspect.getdoc(ESTIMATORS[algorithm])

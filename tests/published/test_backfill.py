@@ -155,9 +155,8 @@ def test_a_held_night_names_the_night_that_it_continues(job_file, tmp_path):
 
 
 def test_printed_commands_start_an_interrupted_night_with_another_input_over(
-    job_file, tmp_path, monkeypatch
+    job_file, tmp_path, monkeypatch, no_signals
 ):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
     nights(job_file, last=DAYS[0])
     with killed(monkeypatch, at="label/00000"):
         nights(job_file, first=DAYS[1])

@@ -27,7 +27,7 @@ from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.jobs.blob_jobs import copied
-from tests.small_runs import MODELS, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, small_job, table_of, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -39,10 +39,7 @@ def rows(seed=0, n=N):
     return three_clusters(n, 3, seed)
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    path = tmp_path_factory.mktemp("data") / "t.parquet"
-    return write_table(path, rows(), ident=np.arange(N) * 7)
+table = table_of(rows(), ident=np.arange(N) * 7)
 
 
 def sections(table, out, **more):

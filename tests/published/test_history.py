@@ -98,9 +98,8 @@ def test_a_night_that_can_not_be_read_has_the_error(nights, tmp_path):
         history("/")
 
 
-def test_a_night_continues_from_a_given_output(nights, monkeypatch):
+def test_a_night_continues_from_a_given_output(nights, no_signals):
     """The third night continues the first, not the second."""
-    monkeypatch.setattr("signal.signal", lambda *_: None)
     off = {"max_drift": False}
     job = str(nights.job_file(checks=off))
     asked = ["run", job, "--run-date", THIRD, "--fresh", "--continue-from"]

@@ -44,12 +44,6 @@ def test_new_gone_and_held_are_listed():
     assert '2026-01-03</th><td colspan="10" class="state failed">nothing' in page, "beside its date"
 
 
-def test_names_of_clusters_are_in_the_figure():
-    page = render_history(nights(2, page_names={1: "<b>big</b>", 0: "small"}), ["", ""])
-    assert ">0 small<" in page
-    assert ">1 &lt;b&gt;big&lt;/b&gt;<" in page
-
-
 def test_each_job_has_a_section_and_text_is_escaped():
     page = render_history(nights(2, "<b>a</b>") + nights(3, "b"), ["x.html?a=1&b=2"] * 5)
     assert "<h1>History</h1>" in page

@@ -104,15 +104,12 @@ def test_printed_figures_stand_beside_ours_and_impossible_ones_are_marked(out):
     page, text = ((out[0] / name).read_text() for name in ("report.html", "bsgd.md"))
     assert re.search(r'class="paper wrong" title="[^"]*0\.63[78][^"]*">0\.03<', page)  # flame, FSVC
     purity = text[text.index("## Purity") :].split("##")[1]
+    assert re.search(r"distsvc \S+ \([0-9a-f]+(-dirty)?\)", text), "the commit"
     (flame,) = [line for line in purity.splitlines() if line.startswith("| flame")]
     assert "(0.03!)" in flame
     assert "(0.86)" in flame
     assert "no clustering of these classes is below" in page
     assert re.search(r"aggregation, FSVC: one cluster of all rows: 0\.21", text)
-
-
-def test_the_commit_stands_on_the_page(out):
-    assert re.search(r"distsvc \S+ \([0-9a-f]+(-dirty)?\)", (out[0] / "bsgd.md").read_text())
 
 
 def test_a_fit_that_failed_is_said(tmp_path):

@@ -21,7 +21,7 @@ from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import label_files
 from tests.published_files import published_file, read_labels
 from tests.quiet_fits import quietly
-from tests.small_runs import small_job, three_clusters, write_table
+from tests.small_runs import small_job, table_of, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -106,12 +106,7 @@ FACTS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    """Three clusters, the class of a row and its place."""
-    path = tmp_path_factory.mktemp("data") / "t.parquet"
-    columns = {"class": np.arange(N) % 3, "place": np.arange(N)}
-    return write_table(path, three_clusters(N, 3), **columns)
+table = table_of(three_clusters(N, 3), **{"class": np.arange(N) % 3}, place=np.arange(N))
 
 
 def run(table, out, model, cut=CUTS[0], where=None, at=None):

@@ -12,7 +12,7 @@ from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.run.reporting import files as report_files
 from tests.jobs.level_tree_jobs import MODEL, blobs, model_of, run
 from tests.published_files import published_file, read_labels
-from tests.small_runs import write_table
+from tests.small_runs import table_of
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -20,11 +20,7 @@ CUTS = [(64, 250), (333, 450)]
 GIVEN = {"columns": ["x0", "x1"], "label": "class"}
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    X, y = blobs(2)
-    path = tmp_path_factory.mktemp("data") / "blobs.parquet"
-    return write_table(path, X, **{"class": y})
+table = table_of(blobs(2)[0], **{"class": blobs(2)[1]})
 
 
 @pytest.fixture(scope="module")

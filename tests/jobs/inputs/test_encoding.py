@@ -15,7 +15,7 @@ from distsvc.run.model.files import checked_model, read_model
 from distsvc.run.work import plan
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
-from tests.published_files import read_labels
+from tests.published_files import labels_of
 from tests.small_runs import small_job, surveyed
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -46,10 +46,6 @@ def job(path, out, model=CENTRES, encode=ENCODE, **sections):
 def write(path, columns) -> str:
     pq.write_table(pa.table(columns), path, row_group_size=50)
     return str(path)
-
-
-def labels_of(out) -> np.ndarray:
-    return read_labels(out)["label"].to_numpy()
 
 
 def test_labels_are_the_same_by_the_saved_model(tmp_path, monkeypatch):

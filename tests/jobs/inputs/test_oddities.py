@@ -143,9 +143,8 @@ def test_a_filter_with_text_that_is_no_unicode():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, no_signals):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("signal.signal", lambda *_: None)
     return tmp_path
 
 

@@ -8,7 +8,7 @@ import pytest
 from distsvc import load
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from tests.published_files import read_labels
+from tests.published_files import labels_of, read_labels
 
 QUICK = pytest.mark.usefixtures("quick_page")
 
@@ -23,10 +23,6 @@ def embeddings() -> np.ndarray:
     directions = np.linalg.qr(rng.normal(size=(D, 3)))[0].T
     X = np.repeat(directions, N // 3, axis=0) + rng.normal(scale=0.05, size=(N, D))
     return (X * rng.lognormal(sigma=1.0, size=(N, 1))).astype(np.float32)
-
-
-def labels_of(out) -> np.ndarray:
-    return read_labels(out)["label"].to_numpy()
 
 
 def write(path, X, row_group_size=100, **columns):

@@ -20,8 +20,3 @@ def test_centres_are_those_of_scikit_learn(init):
     assert sizes == sorted(np.bincount(peer.labels_).tolist(), reverse=True)
     assert model.predict(X).tolist() == model.labels_.tolist()
     assert model.labels_.dtype == np.int32
-
-
-def test_fewer_rows_than_clusters_are_an_error():
-    with pytest.raises(ValueError, match="n_samples=2 should be >= n_clusters=3"):
-        KMeans(3).fit(X[:2])

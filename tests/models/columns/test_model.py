@@ -23,11 +23,6 @@ def column(seed=0):
     return np.random.default_rng(seed).normal(size=N)
 
 
-def test_a_lognormal_amount_has_the_scale_log():
-    _, model = model_of(np.round(np.exp(4 + 0.7 * column()), 2))
-    assert model.columns[0].map.scale == "log"
-
-
 def test_values_off_the_scale_are_far():
     _, model = model_of(STORED["shares"])
     found = model.columns[0].map.mapped_to(np.array([-1e308, -1.0, 0.0, 1.0, 50.0, 1e308]), None)
@@ -112,12 +107,6 @@ def test_draws_as_stored_are_those_that_are_mapped(kind):
     slope = np.exp(log_slopes[order, 0])
     rise = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(number))])
     assert np.ptp(rise[inner]) == pytest.approx(np.ptp(place[inner]), rel=0.05)
-
-
-def test_a_draw_depends_on_its_row_alone():
-    X, model = model_of(np.round(40 + 3 * column()), column(1) > 0.3)
-    some = np.array([5, 17, 3000])
-    assert (model.prepared(X, ROWS)[some] == model.prepared(X[some], ROWS[some])).all()
 
 
 def test_a_flag_is_a_normal_variable_with_a_threshold():

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.kernels.hyperplanes import route
 from distsvc.models.hyperplanes.tree import GrowingTree, split_order
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -128,16 +127,6 @@ def test_nodes_with_rows_by_hand(n, seed):
     assert found.n_leaves == len(found.splits) + 1 == children.count(None)
 
 
-def test_forgetting_multiplies_the_sums():
-    tree, other = grown(), grown()
-    tree.forget(0.25)
-    a, b = tree.with_rows("prune"), other.with_rows("prune")
-    assert (a.numbers == b.numbers).all()
-    assert (a.splits == b.splits).all()
-    np.testing.assert_allclose(a.counts, b.counts / 4)
-    np.testing.assert_allclose(a.curve, b.curve / 4)
-
-
 def one_way(ahead, depth=4):
     """A tree where nodes in `ahead` send all rows to their first child; the others split at 0."""
     tree = GrowingTree.start(depth, 2)
@@ -235,17 +224,3 @@ def test_thresholds_put_the_hyperplane_at_b_from_the_mean():
     assert (found.b == tree.b[places]).all()
     np.testing.assert_allclose(np.linalg.norm(found.V, axis=1), 1.0, rtol=1e-5)
     assert (found.spreads > 0.0).all()
-
-
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_rows_are_labelled_by_the_last_nodes_of_their_paths(k):
-    X, rule = rows(400, 3), grown().with_rows("prune").cut(k)
-    found = rule.label(X)
-    ends, margins = route(X, rule.V, rule.thresholds, rule.spreads, rule.cut_children)
-    assert list(found) == list(rule.meanings) == ["label", "score", "outlier"]
-    assert found["label"].tobytes() == rule.clusters[ends].tobytes()
-    assert found["score"].tobytes() == margins.tobytes()
-    assert [part.dtype for part in found.values()] == [np.int32, np.float32, bool]
-    assert not found["outlier"].any()
-    assert rule.n_clusters == k == len(set(found["label"]))
-    assert [len(part) for part in rule.label(X[:0]).values()] == [0, 0, 0]

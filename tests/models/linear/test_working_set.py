@@ -33,14 +33,6 @@ def descended(outer, X, alpha, method, limit):
     raise AssertionError("no end")
 
 
-def test_gradients_by_hand(table):
-    X = table
-    u = X[:7].sum(axis=0)
-    np.testing.assert_allclose(gradients(X, u, 1.0, False), X @ u)
-    expected = 0.3 * X @ u - (X**2).sum(axis=1)
-    np.testing.assert_allclose(gradients(X, u, 0.3, True), expected, atol=1e-10)
-
-
 @pytest.mark.parametrize("ball", [False, True])
 @pytest.mark.parametrize("off", [0.0, 20.0, -20.0])
 def test_outer_steps_find_the_optimum(table, ball, off, monkeypatch):

@@ -44,14 +44,6 @@ def test_one_pass_gives_the_paths_of_savefig():
     assert paths.findall(figures.membership(COUNTS)) == paths.findall(saved)
 
 
-def test_twenty_colours_repeat():
-    assert len(set(drawing.COLOURS)) == 20
-    colours = drawing.cluster_colours(
-        [ClusterRow(label=label, rows=1, share=0.1) for label in range(45)]
-    )
-    assert colours[0] == colours[20] == colours[40]
-
-
 def test_colours_follow_ids_unless_two_ids_would_share_one():
     def colours(*labels):
         return drawing.cluster_colours([ClusterRow(label=k, rows=1, share=0.1) for k in labels])

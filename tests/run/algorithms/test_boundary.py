@@ -3,8 +3,6 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import make_moons
 
@@ -16,7 +14,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.run.work.workers.cluster import Workers
 from tests.published_files import listed, published_file
-from tests.small_runs import small_job
+from tests.small_runs import small_job, table_of
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -25,11 +23,7 @@ PAPER = {"algorithm": "support-vector", "settings": "published", "gamma": 8.0, "
 ROWS = make_moons(700, noise=0.08, random_state=1)[0] * [1.0, 40.0]
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    path = tmp_path_factory.mktemp("data") / "moons.parquet"
-    pq.write_table(pa.table({"x": ROWS[:, 0], "y": ROWS[:, 1]}), path, row_group_size=100)
-    return path
+table = table_of(ROWS)
 
 
 def run(table, out, model):

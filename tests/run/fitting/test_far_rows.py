@@ -5,7 +5,7 @@ import pytest
 
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from tests.published_files import read_labels
+from tests.published_files import labels_of
 from tests.small_runs import small_job, three_clusters, write_table
 
 QUICK = pytest.mark.usefixtures("quick_page")
@@ -23,7 +23,7 @@ def done(folder, X, model, name="t", **sections):
     path = write_table(folder / f"{name}.parquet", X)
     output = {"path": str(folder / name)} | sections.pop("output", {})
     job = small_job(path, model, output=output, **sections)
-    return run_job(job), read_labels(folder / name)["label"].to_numpy()
+    return run_job(job), labels_of(folder / name)
 
 
 def far(X, columns=slice(None), count=FAR):
@@ -53,7 +53,7 @@ def test_a_logarithm_is_advised_and_helps(tmp_path):
     assert not notes(report)
     assert report.input.columns == ["x0", "x1", "log(x2)"]
     predict_table(tmp_path / "log", str(tmp_path / "t.parquet"), str(tmp_path / "again"))
-    assert np.array_equal(read_labels(tmp_path / "again")["label"].to_numpy(), found)
+    assert np.array_equal(labels_of(tmp_path / "again"), found)
 
 
 @QUICK

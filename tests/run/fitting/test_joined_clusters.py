@@ -7,7 +7,7 @@ import distsvc
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from tests.published_files import read_labels
+from tests.published_files import labels_of
 from tests.small_runs import small_job, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -38,7 +38,7 @@ def test_small_clusters_are_merged_into_the_nearest(tmp_path, model, wanted):
     assert len(report.clusters) == wanted
     assert min(cluster.rows for cluster in report.clusters) >= 40
     assert any("merged into the nearest, since model." in w for w in report.warnings)
-    labels = read_labels(tmp_path / "out")["label"].to_numpy()
+    labels = labels_of(tmp_path / "out")
     if wanted == 3:
         assert (labels == np.array([0, 1, 2, 0, 1])[y]).mean() > 0.99
     model = distsvc.load(tmp_path / "out").model

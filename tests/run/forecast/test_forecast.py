@@ -169,13 +169,6 @@ def test_a_forecast_has_the_phases_of_the_run_and_leaves_nothing(algorithm, tabl
     assert without_mapped(report.forecast) == without_mapped(memory_part(forecast.memory))
 
 
-def test_errors_on_a_small_table_are_those_of_a_run(table, temporary):
-    job = small_job(table, {"algorithm": "fuzzy-c-means", "n_clusters": 1600})
-    with pytest.raises(JobFileError, match="n_clusters=1600"):
-        forecast_job(job)
-    assert list(temporary.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("rows", "threads", "expected"),
     [

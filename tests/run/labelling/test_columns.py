@@ -11,7 +11,7 @@ from distsvc.errors import JobFileError
 from distsvc.run.job import run_job
 from distsvc.run.labelling.columns import parts_place
 from distsvc.run.labelling.phase import LABEL_ROWS, _forget_lost
-from tests.published_files import read_labels
+from tests.published_files import labels_of, read_labels
 from tests.small_runs import (
     FORMS,
     MODELS,
@@ -64,7 +64,7 @@ def test_next_clusters_are_given_by_their_ids(table, tmp_path):
     """The second run continues the first one's ids, with its clusters in another order."""
     first = tmp_path / "first"
     run_job(job_for(table, first, "centres", BOTH))
-    label = read_labels(first)["label"].to_numpy()
+    label = labels_of(first)
     kept = (label != 0) | (np.arange(N) % 3 == 0)
     some = write_table(tmp_path / "some.parquet", X[kept])
     again = {"continuity": {"previous": str(first)}}

@@ -11,19 +11,14 @@ from distsvc.kernels.scaling import count_between
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, Labeller, score_edges
 from distsvc.storage.rows.blocks import Block
-from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
+from tests.small_runs import FORMS, fit, small_job, table_of, three_clusters
 
 N = 700
 X = three_clusters(N)
 EDGES = np.linspace(-2.0, 2.0, HISTOGRAM_BINS + 1)
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    ids = np.random.default_rng(1).permutation(N) + 10_000
-    y = pa.array([None if i % 50 == 0 else "ab"[i % 2] for i in range(N)])
-    path = tmp_path_factory.mktemp("data") / "t.parquet"
-    return write_table(path, X, event=pa.array(ids), kind=y)
+table = table_of(X)
 
 
 def random_columns(n, seed):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc.run.job import run_job
-from tests.published_files import read_labels
+from tests.published_files import labels_of
 from tests.small_runs import small_job, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -22,7 +22,7 @@ def night(folder, name, X, previous="", model=None, **continuity):
         sections["checks"] = {"max_drift": False, "same_units": False}
     model = model or {"effort": "fast", "max_iter": 2000, "seed": len(name)}
     report = run_job(small_job(table, model, **sections))
-    return read_labels(folder / name)["label"].to_numpy(), report
+    return labels_of(folder / name), report
 
 
 def clear(k, seed, n=900):

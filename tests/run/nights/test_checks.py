@@ -228,7 +228,6 @@ def test_many_outliers_give_a_note(asked):
     assert note.startswith("25.1% of the rows lie outside, more than expected: ")
 
 
-@pytest.mark.usefixtures("quick_page")
 def test_a_night_with_rows_far_from_the_model(tmp_path):
     X, out = three_clusters(400), str(tmp_path / "first")
     first = run_job(small_job(write_table(tmp_path / "1.parquet", X), BALL, output={"path": out}))

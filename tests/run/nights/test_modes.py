@@ -14,7 +14,7 @@ from distsvc.run.job import run_job
 from distsvc.run.work.phases import Phase
 from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
-from tests.published_files import labels_folder, published_file, read_labels
+from tests.published_files import labels_folder, labels_of, published_file
 from tests.small_runs import FORMS, digests, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -41,32 +41,29 @@ def learned(request, tmp_path_factory):
 
 
 def test_a_model_that_labels_again_gives_the_same_bytes(learned, tmp_path):
-    for form in learned[2]:
-        check_labels_again(learned, form, tmp_path / form)
-
-
-def check_labels_again(learned, form, out):
     name, table, outs = learned
-    content = {"input": {"id": "event"}, "continuity": {"previous": str(outs["parquet"])}}
-    content["output"] = {"path": str(out), "format": form}
-    job = small_job(table, FORMS[name] | {"mode": "assign"}, **content)
-    forget()
-    report = run_job(job)
-    assert digests(labels_folder(out)) == digests(labels_folder(outs[form]))
-    for file in ("model.json", "arrays.npz"):
-        pair = [published_file(one, file).read_bytes() for one in (out, outs["parquet"])]
-        assert pair[0] == pair[1], file
-    before = json.loads((outs["parquet"] / "manifest.json").read_text())
-    assert report.model.fitted["learned_by"] == before["run_id"]
-    assert report.lineage.mode == "assign"
-    assert {story.event for story in report.lineage.clusters} == {"survived"}
-    assert (report.lineage.moved, report.lineage.rows) == (None, 700)
-    assert {column.index for column in report.drift.columns} == {0.0}
-    assert report.drift.score == 0.0
-    assert report.drift.outlier_share_before == report.drift.outlier_share_after
-    if form == "zarr":
-        label = zarr.open_array(str(labels_folder(out) / "label"))[:]
-        np.testing.assert_array_equal(label, read_labels(outs["parquet"])["label"].to_numpy())
+    for form, whole in outs.items():
+        out = tmp_path / form
+        content = {"input": {"id": "event"}, "continuity": {"previous": str(outs["parquet"])}}
+        content["output"] = {"path": str(out), "format": form}
+        job = small_job(table, FORMS[name] | {"mode": "assign"}, **content)
+        forget()
+        report = run_job(job)
+        assert digests(labels_folder(out)) == digests(labels_folder(whole))
+        for file in ("model.json", "arrays.npz"):
+            pair = [published_file(one, file).read_bytes() for one in (out, outs["parquet"])]
+            assert pair[0] == pair[1], file
+        before = json.loads((outs["parquet"] / "manifest.json").read_text())
+        assert report.model.fitted["learned_by"] == before["run_id"]
+        assert report.lineage.mode == "assign"
+        assert {story.event for story in report.lineage.clusters} == {"survived"}
+        assert (report.lineage.moved, report.lineage.rows) == (None, 700)
+        assert {column.index for column in report.drift.columns} == {0.0}
+        assert report.drift.score == 0.0
+        assert report.drift.outlier_share_before == report.drift.outlier_share_after
+        if form == "zarr":
+            label = zarr.open_array(str(labels_folder(out) / "label"))[:]
+            np.testing.assert_array_equal(label, labels_of(outs["parquet"]))
 
 
 AUTO = {"algorithm": "bico", "n_clusters": 3, "mode": "auto"}

@@ -31,7 +31,7 @@ from distsvc.run.reporting.columns import (
 from distsvc.run.reporting.files import _doubts_of_missing
 from distsvc.run.work import plan
 from distsvc.storage.rows.features import Codes, Numeric, OneHot, TextNumber
-from tests.published_files import read_labels
+from tests.published_files import labels_of
 from tests.small_runs import forget, small_job
 
 N = 900
@@ -104,7 +104,7 @@ def test_clusters_are_compared_by_features_and_other_columns(name, tmp_path):
         cluster={"workers": 0, "partition_rows": 250, "block_rows": 90},
     )
     report = run_job(job)
-    labels = read_labels(tmp_path / "out")["label"].to_numpy()
+    labels = labels_of(tmp_path / "out")
     part = report.columns
     found = {column.column: column for column in part.columns}
     assert part.size == [int((labels == c).sum()) for c in part.label]

@@ -11,7 +11,7 @@ from distsvc.run.job import run_job
 from distsvc.run.reporting.explaining import components, labelled_pilot, plane
 from tests.models.rules.test_profiles import three_that_matter
 from tests.models.rules.test_rule import RULES
-from tests.published_files import read_labels
+from tests.published_files import labels_of, read_labels
 from tests.small_runs import FORMS, fit, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -74,7 +74,7 @@ def test_profiles_name_the_columns_that_matter(table, rows, tmp_path):
     """Typical rows are rows of the table that belong to the cluster."""
     model = {"algorithm": "bico", "n_clusters": 4}
     report = run_job(job_for(table, tmp_path / "out", model, **PLAIN))
-    found = read_labels(tmp_path / "out")["label"].to_numpy()
+    found = labels_of(tmp_path / "out")
     assert report.profiles.rows == 1500
     assert len(report.profiles.clusters) == 4
     told = set()

@@ -120,8 +120,7 @@ def test_every_warning_is_in_log_report_and_page_once(
     assert set(report.levels.doubts if report.levels else ()) <= set(report.warnings)
 
 
-def test_a_command_prints_the_warnings_of_the_report(tmp_path, monkeypatch, quick_page):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
+def test_a_command_prints_the_warnings_of_the_report(tmp_path, no_signals, quick_page):
     X = np.column_stack([three_clusters(600), np.ones(600)])
     table, out = write_table(tmp_path / "t.parquet", X), tmp_path / "out"
     given = [f"output.path={out}", "cluster.workers=0", "model.effort=fast"]

@@ -4,7 +4,6 @@ import ast
 import datetime
 import io
 import json
-import logging
 import re
 import time
 from contextlib import closing, redirect_stderr
@@ -20,7 +19,6 @@ from distsvc.run.work.progress import (
     LOG,
     SENTENCES,
     Progress,
-    attach,
     duration,
     log_defect,
     needs_verbose,
@@ -159,14 +157,13 @@ def test_the_state_of_a_run():
     assert phase() == dict.fromkeys(names)
 
 
-def test_a_quiet_run_logs_events_without_printing_them(capsys):
-    handler, records = logging.Handler(), []
-    handler.emit = records.append
-    with attach(handler):
-        progress = Progress(quiet=True)
-        progress.event("cluster", kind="this process")
-        with progress.phase("survey"):
-            pass
+def test_a_quiet_run_logs_events_without_printing_them(capsys, caplog):
+    caplog.set_level("INFO", "distsvc")
+    progress = Progress(quiet=True)
+    progress.event("cluster", kind="this process")
+    with progress.phase("survey"):
+        pass
+    records = caplog.records
     assert capsys.readouterr().err == ""
     assert [r.getMessage() for r in records] == ["cluster", "phase finished"]
     assert records[0].fields == {"kind": "this process"}

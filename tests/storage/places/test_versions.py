@@ -1,7 +1,6 @@
 """Errors name a file that has changed since the table was opened."""
 
 import os
-import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import zarr
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Version
 from distsvc.storage.tables.opening import check_unchanged, fingerprint
-from tests.small_tables import everything, opened, sample
+from tests.small_tables import everything, opened
 
 
 def test_versions_differ_only_in_properties_of_both():
@@ -21,29 +20,6 @@ def test_versions_differ_only_in_properties_of_both():
     assert not one.differs(Version(3, "ETag a", 7))
     for other in (Version(4, "ETag a", 7), Version(3, "ETag b", 7), Version(3, "ETag a", 8)):
         assert one.differs(other)
-
-
-def test_files_that_were_added_or_have_gone(tmp_path):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for name in "ab":
-        pq.write_table(sample(5), folder / f"{name}.parquet")
-    whole, chosen = opened(folder, tmp_path), opened(folder / "*.parquet", tmp_path)
-    check_unchanged(whole)
-    (folder / ".hidden").touch()
-    check_unchanged(whole)
-    pq.write_table(sample(5), folder / "c.parquet")
-    for table in (whole, chosen):
-        with pytest.raises(DataError, match=r"data/c.parquet was added"):
-            check_unchanged(table)
-    (folder / "c.parquet").unlink()
-    (folder / "b.parquet").unlink()
-    for table in (whole, chosen):
-        with pytest.raises(DataError, match=r"data/b.parquet was removed"):
-            check_unchanged(table)
-    shutil.rmtree(folder)
-    with pytest.raises(DataError, match=r"data was removed"):
-        check_unchanged(whole)
 
 
 def test_the_types_of_columns_are_part_of_a_fingerprint(tmp_path):

@@ -118,28 +118,23 @@ def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, o
     assert len(steps) > 40 / stride, "the crashes came too late to tell"
 
 
-def test_files_of_a_killed_run_stay_until_it_is_discarded(tmp_path):
-    out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
-    for folder in (out / ".runs" / dead / "results", out / "labels" / dead):
-        folder.mkdir(parents=True)
-        (folder / "file").write_text("half")
-    output = Output(out)
-    with output.locked():
-        assert output.kept_works() == [dead]
-        assert len(names(out)) == 4
-        output.discard(dead)
-        assert names(out) == [".runs/holder.json", ".runs/lock"]
-    assert [path.name for path in out.iterdir()] == [".runs"]
-
-
-def test_files_of_a_killed_run_are_collected(tmp_path):
+@pytest.mark.parametrize("collected", [False, True])
+def test_files_of_a_killed_run_stay_until_discarded_or_collected(tmp_path, collected):
     out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
     left = [f".runs/{dead}/results/file", f"labels/{dead}/file"]
     for name in left:
         (out / name).parent.mkdir(parents=True)
         (out / name).write_text("half")
-    assert collect(str(out)) == left
+    if collected:
+        assert collect(str(out)) == left
+    else:
+        output = Output(out)
+        with output.locked():
+            assert output.kept_works() == [dead]
+            assert len(names(out)) == 4
+            output.discard(dead)
     assert names(out) == [".runs/lock"]
+    assert [path.name for path in out.iterdir()] == [".runs"]
 
 
 def test_strays_of_a_published_run_are_removed(tmp_path):

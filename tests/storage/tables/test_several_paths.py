@@ -116,7 +116,8 @@ def test_a_path_that_is_missing_is_named(days):
 
 
 def test_a_file_that_changes_is_named(days):
-    table = opened(days, "day=0", "day=2")
+    table = opened(days, "day=0", "day=2/*.parquet")
+    (days / "day=0/.hidden").touch()
     check_unchanged(table)
     pq.write_table(sample(5), days / "day=2/9.parquet")
     with pytest.raises(DataError, match=r"day=2/9\.parquet was added"):

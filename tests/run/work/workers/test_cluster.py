@@ -254,9 +254,8 @@ def job_file(tmp_path):
     return path
 
 
-def test_exit_codes(monkeypatch, job_file, dead):
+def test_exit_codes(monkeypatch, no_signals, job_file, dead):
     monkeypatch.setattr(module, "CLUSTER_PATIENCE", module.Patience(contact=0.3))
-    monkeypatch.setattr("signal.signal", lambda *_: None)
     found = CliRunner().invoke(main, ["run", str(job_file), "--scheduler", dead])
     assert found.exit_code == 75
     assert f"error: no answer from scheduler {dead}" in found.stderr
