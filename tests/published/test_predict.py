@@ -158,5 +158,5 @@ def test_cluster_settings_are_checked_and_others_refused(blob_run, blob_table, t
 
 def test_labelling_that_does_not_fit_is_refused(blob_run, blob_table, tmp_path, monkeypatch):
     monkeypatch.setattr(forecast, "machine_bytes", lambda: 1000)
-    with pytest.raises(JobFileError, match=r"the driver needs .* than this machine's"):
+    with pytest.raises(JobFileError, match=r"the driver needs .*; this machine has only"):
         predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
