@@ -34,6 +34,7 @@ from distsvc.run.nights.continuity import (
     Previous,
     adopt,
     find_previous,
+    ignored_settings,
     with_model_settings,
 )
 from distsvc.run.work.directory import LostWorkError, RunDirectory
@@ -70,7 +71,7 @@ class RunContext:
     algorithm: AlgorithmJob
     previous: Previous | None  # the published run that is continued
     lineage: Lineage | None  # None if the job names no previous run
-    notes: list[str]  # warnings about the replaced run, and about later nights
+    notes: list[str]  # warnings: ignored settings, the replaced run, and later nights
 
 
 @contextmanager
@@ -83,6 +84,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
         Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
+    ignored = ignored_settings(job, previous)
     columns, job = job.input.columns, with_model_settings(job, previous)
     request, job = Request.of(job, previous), with_key(job, "input", "columns", columns)
     output = request.output
@@ -112,7 +114,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
             keep_reference(job.continuity.reference, run, output.store, list(table.columns))
         inputs, digest = fingerprint(table), request.digest
         lineage = _lineage(request, run, inputs, previous)
-        notes = _notes_on_later(job, output, lineage, start.repeated_until)
+        notes = ignored + _notes_on_later(job, output, lineage, start.repeated_until)
         yield RunContext(job, run, output, digest, inputs, algorithm, previous, lineage, notes)
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -121,10 +122,29 @@ def with_model_settings(job: Job, previous: Previous | None) -> Job:
             f"the rows; missing: {truncated([repr(name) for name in lacking])}"
         )
     job = with_key(job, "input", "columns", columns)
-    preprocess = PreprocessConfig.model_validate(previous.model.preprocess)
-    for key in "missing", "missing_values", "log", "encode":
-        job = with_key(job, "preprocess", key, getattr(preprocess, key))
+    for key, value in _preprocessing(previous).items():
+        job = with_key(job, "preprocess", key, value)
     return job
+
+
+def ignored_settings(job: Job, previous: Previous | None) -> list[str]:
+    """Return warnings about keys that a job sets and `with_model_settings` replaces."""
+    if previous is None or job.model.mode == "refit":
+        return []
+    own = job.preprocess.model_dump(mode="json", exclude_unset=True)
+    fitted = PreprocessConfig(**_preprocessing(previous)).model_dump(mode="json")
+    return [
+        f"preprocess.{key} = {own[key]!r} is ignored: the model of {previous.path} was fitted with "
+        f"{fitted[key]!r}; to change it, run one night with model.mode = 'refit'"
+        for key in _preprocessing(previous)
+        if key in own and own[key] != fitted[key]
+    ]
+
+
+def _preprocessing(previous: Previous) -> dict[str, Any]:
+    """Return the values of ``[preprocess]`` that a previous model decides, by key."""
+    preprocess = PreprocessConfig.model_validate(previous.model.preprocess)
+    return {key: getattr(preprocess, key) for key in ("missing", "missing_values", "log", "encode")}
 
 
 def adopt(previous: Previous, run: RunDirectory) -> None:

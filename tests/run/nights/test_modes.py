@@ -40,6 +40,23 @@ def learned(request, tmp_path_factory):
     return request.param, table, outs
 
 
+@pytest.mark.parametrize("mode", ["assign", "auto", "refit"])
+def test_settings_that_the_previous_model_replaces_are_a_warning(tmp_path, mode):
+    table = write_table(tmp_path / "t.parquet", three_clusters(300))
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    preprocess = {"missing": "drop", "missing_values": [-9.0]}
+    run_job(small_job(table, FORMS["centres"], output={"path": first}, preprocess=preprocess))
+    content = {"output": {"path": second}, "continuity": {"previous": first}}
+    preprocess = {"missing": "drop", "missing_values": [-99.0]}
+    model = FORMS["centres"] | {"mode": mode}
+    warnings = run_job(small_job(table, model, preprocess=preprocess, **content)).warnings
+    found = [text for text in warnings if " is ignored: " in text]
+    assert len(found) == (mode != "refit")
+    if found:
+        assert found[0].startswith("preprocess.missing_values = [-99.0] is ignored: the model of")
+        assert "was fitted with [-9.0]; to" in found[0]
+
+
 def test_a_model_that_labels_again_gives_the_same_bytes(learned, tmp_path):
     name, table, outs = learned
     for form, whole in outs.items():
