@@ -228,7 +228,6 @@ class _Cache(FunctionCache):
         self._lock_path = Path(self._cache_path, f"{base}.lock")
 
     def is_missing(self) -> bool:
-        """Return True if no compiled code is cached."""
         return not self._index_path.exists()
 
     def try_claim(self) -> bool:

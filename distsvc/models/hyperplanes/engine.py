@@ -1,4 +1,4 @@
-"""The phases of iMDH: grow trees of hyperplanes, prune them, choose the one that agrees most."""
+"""The phases of iMDH: grow a tree for each restart (order of the rows), prune them, choose one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -88,7 +88,7 @@ class TreeEngine:
         return sampling.key_blocks(n_rows, self._sample_rows(n_rows))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set the centre from pilot rows (m, d) of `n_rows`, in the order of their keys."""
+        """Set the centre from pilot rows (m, d), sorted by key, of a table of `n_rows`."""
         self.n_rows = n_rows
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
@@ -216,7 +216,7 @@ class TreeEngine:
         }
 
     def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
-        """Return the stream from its `state`; raise DataError if that is damaged."""
+        """Return the stream from its stored `state`; raise DataError if the state is damaged."""
         forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MAX_STATE_COUNT)}, facts, {})
         check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})

@@ -61,7 +61,7 @@ LEAF_VERTICES = 32
 """Maximum number of vertices in a box that is not halved."""
 
 BURST = 5
-"""Number of steps of every point between two merges."""
+"""Number of steps that every point climbs before near points are merged again."""
 
 ARRIVED = 1e-2
 """Maximum distance that a point moves in `BURST` steps if it has arrived, in units of sigma."""
