@@ -357,7 +357,8 @@ class Category(_Categories):
             return None
         return (
             f"{rest:.1%} of the values of {self.column!r} in the first {n_rows:,} rows are new to "
-            f"the model, or rare, such as {self.commonest_unknown(counts)}; it may have changed"
+            f"the model, or rare, such as {self.commonest_unknown(counts)}: the column may have "
+            "changed"
         )
 
     def commonest_unknown(self, counts: Mapping[str, int]) -> str:
