@@ -10,11 +10,9 @@ sibling (c,) int64 has the next child of the same parent; -1 ends a list. The fi
 entries of free (c,) int64 are the unused slots, whose weight is 0.
 """
 
-from functools import partial
-
 import numpy as np
 
-from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.jit import always_inlined, inlined, kernel
 from distsvc.kernels.lanes import dot, square_distance
 
 CHUNK_COLUMNS = 32
@@ -24,8 +22,7 @@ FIRST_RADIUS = 0.0625
 """Squared radius of level 1, relative to the threshold; level l has 2^-(3 + l)."""
 
 
-# As a call it would take four times as long, and LLVM decides against inlining it.
-@partial(inlined, forceinline=True)
+@always_inlined  # a call would take four times as long
 def _squared_distance(a, b, limit):
     """Return the squared distance of a and b (d,), or a partial sum that is above the limit."""
     d = a.shape[0]

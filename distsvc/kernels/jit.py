@@ -406,6 +406,11 @@ def inlined(function: Callable[..., Any], **options: Any) -> Any:
     return _Inlined(function, targetoptions=options)
 
 
+def always_inlined(function: Callable[..., Any]) -> Any:
+    """As `inlined`, but the compiler can't leave a call because the function is long."""
+    return inlined(function, forceinline=True)
+
+
 def unchecked(function: Callable[..., Any]) -> Any:
     """As `inlined`, but a division by zero gives infinity or NaN instead of an exception.
 
