@@ -1,6 +1,7 @@
 """Tables of numbers, categories and missing values as arrays of float64."""
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ BUCKET = "other"
 
 _INTEGER_OR_BOOLEAN = re.compile(r"[+-]?\d+|true|false")
 """Pattern of the texts of integers and booleans."""
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+"""Pattern of the texts of decimal numbers."""
 
 
 def are_words(known: Sequence[str]) -> bool:
@@ -154,7 +158,10 @@ def mixed_rows(
                 found = type_words(kind)
                 raise UnusableRowsError(f"X: column {shown} is {found}, expected text, as in fit")
             words = texts_of(column) if has_text else column.cast(pa.string())
-            of = of or Levels.of(words)
+            if of is None:
+                of = Levels.of(words)
+                if of.has_bucket:
+                    _warn_of_numbers(text_counts(words), shown)
             rows[:, k] = of.codes(words)
         elif has_text:
             raise UnusableRowsError(f"X: column {shown} holds text, expected numbers, as in fit")
@@ -175,6 +182,19 @@ def mixed_rows(
             f"found {rows[row, k]}"
         )
     return MixedTable(rows, tuple(known), names)
+
+
+def _warn_of_numbers(counts: Mapping[str, int], shown: str) -> None:
+    """Warn if a category has too many values for its codes, and most of its rows are numbers."""
+    odd = {value: n for value, n in counts.items() if not _NUMBER.fullmatch(value)}
+    if len(counts) > MOST_LEVELS and 0 < 2 * sum(odd.values()) < sum(counts.values()):
+        commonest = max(odd, key=odd.__getitem__)
+        warnings.warn(
+            f"X: column {shown} is text and was read as a category, though most of its values are "
+            f"numbers; others, such as {commonest!r}, are not: convert the column to numbers",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _differing(names: Collection[str], names_of_fit: Collection[str]) -> str:

@@ -1,5 +1,7 @@
 """Rows of numbers, categories and missing values, in estimators and jobs."""
 
+import warnings
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -87,6 +89,17 @@ def test_levels_are_those_of_a_job(tmp_path):
     plan = Plan.of(job, table)
     X = np.concatenate([block.X for block in plan.blocks(0)])
     np.testing.assert_array_equal(X, mixed_rows(pandas_frame()).rows)
+
+
+def test_text_of_many_numbers_and_few_limits_is_a_warning():
+    values = [f"{value:.2f}" for value in random.gamma(2.0, 3.0, N)]
+    limits = ["<0.50" if k % 5 == 0 else value for k, value in enumerate(values)]
+    with pytest.warns(UserWarning, match="column 'lead' is text.*such as '<0.50', are not"):
+        assert mixed_rows(pd.DataFrame({"lead": limits})).nominal.all()
+    codes = [str(k % 30) if k % 5 else "other" for k in range(N)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mixed_rows(pd.DataFrame({"code": codes, "word": [f"w{k}" for k in range(N)]}))
 
 
 def test_levels_of_the_fit_are_kept():
