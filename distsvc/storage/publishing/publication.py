@@ -52,7 +52,7 @@ BEGUN = "begun.json"
 WORKDIR = "workdir.json"
 """File with the path of a run's work, if the work is not in the output."""
 CONTINUED = "previous.json"
-"""File with the previous run of an unfinished run; always in the output, unlike its work."""
+"""File that names the previous run of an unfinished run; in the output, never in `workdir`."""
 CANDIDATES, REPLACED = "held", "replaced"
 """Names of the folders of candidates, and of replaced manifests."""
 MAX_CANDIDATES = 3
@@ -69,7 +69,7 @@ class _Found(NamedTuple):
 
 
 class Output:
-    """The folder or bucket prefix of published runs; `JobFileError` for another path."""
+    """The folder or bucket prefix of published runs; `JobFileError` for an unsupported URL."""
 
     def __init__(self, path: str | Path):
         if not str(path).strip():
@@ -93,11 +93,11 @@ class Output:
     ) -> Iterator[Holder | None]:
         """Create the folder, and lock it against other runs.
 
-        Yields the record of the last holder if that was killed, else None. This holder's record has
-        `removes`, and every few seconds the result of `doing`.
+        Yields the record of the last holder if it was killed, else None. The new record stores
+        `removes` and, every few seconds, the result of `doing`.
 
-        `OutputPermissionError` if the folder can't be made or written. If another run has the lock,
-        `TemporaryError`, or without `overwrite`, `JobFileError` if the jobs differ.
+        `OutputPermissionError` if the folder can't be made or written. `TemporaryError` if another
+        run has the lock; unless `overwrite`, `JobFileError` if that run has another job.
         """
         self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
         unfenced = self.store, self.runs
@@ -124,7 +124,7 @@ class Output:
     def new_work(
         self, digest: str, workdir: str | None = None, previous: ContinuedRun | None = None
     ) -> Store:
-        """Return the store of a new run's work, in `workdir` if given; `digest` is of the job."""
+        """Return the store of a new run's work, in `workdir` if given; `digest` begins its name."""
         name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", arrays.sealed(previous.model_dump()))
@@ -227,7 +227,7 @@ class Output:
     def check_free(self, job_sha256: str, overwrite: bool, is_night: bool = False) -> None:
         """Raise `JobFileError` if another run is published here, unless `overwrite`.
 
-        The message offers another output, except for a night, which must have only one.
+        Unless `is_night`, the message also suggests a free output.
         """
         self._found = self._look()
         if overwrite:
@@ -254,7 +254,7 @@ class Output:
     def publish(self, manifest: Manifest, again: bool = False) -> Manifest:
         """Commit the files of a manifest, and return the manifest as published.
 
-        With `again`, it is an earlier manifest or a candidate, whose files get new names.
+        With `again`, `manifest` is an earlier manifest or a candidate; its files get new names.
         `TemporaryError` if another run was published in the meantime.
         """
         if again:
@@ -339,7 +339,7 @@ class Output:
             raise
 
     def finish(self) -> None:
-        """Update the copies of page and report beside the manifest, and ``_SUCCESS``."""
+        """Complete a publication: remove unlisted files, update `COPIES` and ``_SUCCESS``."""
         manifest = self.manifest()
         if manifest is not None:
             self.runs.remove(f"{CANDIDATES}/{manifest.run_id}.json")
@@ -358,7 +358,7 @@ class Output:
             self.store.put(SUCCESS, b"")
 
     def mend(self) -> None:
-        """Finish the publication of a run that was killed after its commit, if possible now."""
+        """Finish a publication killed after its commit; do nothing if locked or not writable."""
         with suppress(TemporaryError, OutputPermissionError, OSError), self.locked():
             self.finish()
 
@@ -374,7 +374,7 @@ class Output:
         return sorted(found - named)
 
     def collect(self) -> list[str]:
-        """Remove the `leftovers`, and return their names; interrupted runs can't continue then."""
+        """Remove the `leftovers`, and return their names; unfinished runs can't resume then."""
         found = self.leftovers()
         self._forget_replaced()
         for name in self.kept_works():
@@ -383,7 +383,7 @@ class Output:
         return sorted(set(found).difference(self.leftovers()))
 
     def file(self, name: str) -> Path:
-        """Return the path of a published file by its name; `DataError` if it differs."""
+        """Return the path of a published file; `DataError` if missing or unlike the manifest."""
         found = read_manifest(self.store)
         return checked(self.store, listed_file(self.store, found, name))
 
@@ -394,7 +394,7 @@ class Output:
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
-        """Rewrite the manifest, so that a previous holder of the bucket can't replace it."""
+        """Rewrite the manifest, so that a delayed swap by the last lease holder fails."""
         found = self._look()
         if found is None or found.manifest is None:
             content = REMOVED_RECORD.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
@@ -404,7 +404,7 @@ class Output:
         self.store.swap(MANIFEST, content, found and found.mark)
 
     def unpublish(self, run_id: str) -> None:
-        """Remove a run's manifest and its copies; `TemporaryError` if another run is published."""
+        """Remove a run's manifest and `COPIES`; `TemporaryError` if another run is published."""
         found = self._look()
         if found and found.manifest:
             is_own = found.manifest.run_id == run_id

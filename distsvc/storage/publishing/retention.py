@@ -1,9 +1,9 @@
 """The removal of old runs from a folder of outputs.
 
-An unfinished run needs its previous run. Runs and removals do not wait for each other, but one of
-the two always detects the other. A run records the previous run in its own output, and then checks
-that no removal has locked it (`check_stays`). A removal locks an output, and then reads the records
-of all runs again. So either the run stops before it learns anything, or the previous run is kept.
+An unfinished run needs its previous run. A run first records the previous run in its own output,
+then checks that no removal has locked the previous output (`check_stays`). A removal first locks an
+output, then reads the records of all runs again. So either the run stops before it learns anything,
+or the previous run is kept.
 """
 
 import os
@@ -80,9 +80,9 @@ class OutputRuns:
 def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
     """Return the addresses of the outputs to keep, each with the reason.
 
-    An output is kept for one of four reasons. It has an unfinished run, or one of the last `keep`
-    published runs of a job, or candidates only, or it can't be read. An output is also kept if its
-    run is the previous run or the reference of such a run or candidate. Earlier runs may go.
+    These can't be read, or have an unfinished run, one of the last `keep` published runs of a job,
+    or candidates only. The outputs with the previous run or the reference of these runs are kept,
+    too, but their own previous runs are not.
     """
     runs = [one.published for one in found if one.published]
     begun = [run for one in found for run in one.begun]
@@ -145,13 +145,13 @@ def check_stays(previous: ContinuedRun) -> None:
 
 
 def is_output(path: str) -> bool:
-    """Return True if runs were published at a path itself, or begun there."""
+    """Return True if a run was published or started in the folder `path`."""
     output = Output(path)
     return RUNS in output.store.folders() or output.is_published
 
 
 def check_folder(path: str) -> None:
-    """Raise `JobFileError` for a folder with other files: a root, a home, or a mixed bucket."""
+    """Raise `JobFileError` for a root, a home folder or its parents, or a bucket with other data."""
     if "://" not in path:
         folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
         around = home.is_absolute() and home.resolve().is_relative_to(folder)
