@@ -1,4 +1,4 @@
-"""A table as workers read it, and the conversion of Arrow arrays to blocks of features."""
+"""Descriptions of tables for workers, and conversion of Arrow arrays to blocks of features."""
 
 import base64
 import itertools
@@ -139,12 +139,12 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows before `where`."""
+        """Number of rows, including rows that `where` excludes."""
         return sum(self.layout.extents)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all features as float64, before `where`."""
+        """Size in bytes of all `n_rows` rows of features as float64."""
         return self.n_rows * len(self.columns) * 8
 
     def type_of(self, column: str) -> pa.DataType:
@@ -205,7 +205,7 @@ def _value_kind(kind: str) -> str:
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
-    """Yield the blocks of a span; `batches` returns the given columns of its rows."""
+    """Yield the blocks of a span; `batches(names)` yields these columns of the span."""
     named = table.id if span.with_ids else None, table.label if span.with_labels else None
     features = table.compared if span.with_compared else ()
     more = [*filter(None, named), *(feature.column for feature in features)]
@@ -239,10 +239,10 @@ def arrow_blocks(
 def matching_rows(
     table: Table, span: Span, batches: Callable[[list[str]], Batches], columns: Sequence[str]
 ) -> Iterator[tuple[int, np.ndarray, dict[str, pa.Array]]]:
-    """Yield pieces of a span: first row of the block, and matching row numbers and values.
+    """Yield pieces of a span: first row of the block, numbers of matching rows, and values.
 
-    Each piece lies in one block, and has the rows that match ``where``. Their numbers are (n,)
-    int64. Their values are plain, by column, and include the columns of ``where``. `batches` is as
+    Each piece lies in one block, and has only rows that match ``where``. Row numbers are (n,)
+    int64. Values are plain arrays by column, including the columns of ``where``. `batches` is as
     in `arrow_blocks`.
     """
     condition = parse_where(table.where) if table.where is not None else None
@@ -286,7 +286,7 @@ def _fill_rows(X: np.ndarray, table: Table, rows: np.ndarray, arrays: dict[str, 
 
 
 def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.ndarray:
-    """Return the columns of features (n, b) float64; text that is not UTF-8 is missing."""
+    """Return features as an (n, b) float64 array; NaN for a text column that is not UTF-8."""
     columns = []
     for feature in features:
         array = arrays[feature.column]
@@ -324,7 +324,7 @@ def plain_values(array: pa.Array) -> pa.Array:
 
 
 _EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
-"""Types for a column without any value; the first one that its feature takes is used."""
+"""Types to try for a column without any value, until `Feature.takes` returns True."""
 
 
 def fill(

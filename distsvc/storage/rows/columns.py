@@ -152,8 +152,8 @@ def choose_features(
 ) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 
-    Without ``input.columns``, features are the `categories` and the columns of types that
-    `is_default`, in the table's order. Excluded are `other_columns`, partition keys, an index of
+    Without ``input.columns``, features are the `categories` and the columns with a default type
+    (`is_default`), in the table's order. Excluded are `other_columns`, partition keys, an index of
     pandas, columns without a name, and the columns `ignored`.
     """
     path = config.shown

@@ -129,7 +129,7 @@ class Feature:
 
     @property
     def meaning(self) -> str:
-        """Words for the kind of the numeric columns' values, for a message."""
+        """Description of the numeric columns' values for messages, such as "categories"."""
         return "categories" if self.nominal else "numbers"
 
     @property
@@ -152,7 +152,7 @@ class Feature:
 
 
 class DescribedFeature(Form, Feature):
-    """A feature that JSON stores as its fields."""
+    """A feature whose JSON form is an object with its fields."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -223,7 +223,7 @@ class Time(DescribedFeature):
 
 
 class Vector(DescribedFeature):
-    """A list of equally many numbers in every row, such as an embedding, or their logarithms."""
+    """A column of lists of `width` numbers, such as embeddings; `log` takes their logarithms."""
 
     kind: Literal["vector"] = "vector"
     width: Annotated[int, Field(ge=1, le=MAX_WIDTH)]
@@ -317,9 +317,9 @@ class Category(_Categories):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
-        """Return the encoding in which the first `known` values have codes, the others a bucket.
+        """Return the encoding with codes for the first `MOST_LEVELS` values in `known`.
 
-        `counts` has the number of rows of each value.
+        Other values share a bucket. `counts` has the number of rows of each value.
         """
         known = known[:MOST_LEVELS]
         return cls.model_validate(
@@ -351,7 +351,7 @@ class Category(_Categories):
         return rest if rest > self.rest + MAX_UNKNOWN_SHARE else None
 
     def change(self, counts: Mapping[str, int], n_rows: int) -> str | None:
-        """Return a warning if `risen_rest` is a number for the counts of `n_rows` rows."""
+        """Return a warning if the bucket's share has risen (`risen_rest`) in `n_rows` rows."""
         rest = self.risen_rest(counts)
         if rest is None:
             return None
@@ -518,7 +518,7 @@ def placed(features: Iterable[Feature]) -> Iterator[tuple[Feature, slice]]:
 
 
 def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
-    """Return the numeric columns of each one-hot feature."""
+    """Return the positions of the numeric columns of each one-hot feature."""
     return [places for feature, places in placed(features) if feature.one_hot]
 
 
@@ -548,9 +548,9 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
 
 
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
-    """Return the names of g columns, and the first position (g,) of each among numeric columns.
+    """Return the names of g columns, and the position (g,) of each name's first numeric column.
 
-    The columns of a vector or of a one-hot feature count as one.
+    A vector or a one-hot feature is one column, with one name.
     """
     names: list[str] = []
     firsts: list[int] = []
@@ -577,7 +577,7 @@ def restore(content: Sequence[object]) -> tuple[Feature, ...]:
 def without_sentinels(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
     """Return a column of numbers, or of lists of numbers, with null in place of `missing_values`.
 
-    Values are compared in the column's type: 1e20 matches its float32, and 0.57 the decimal. Text,
+    Values are compared in the column's type: in float32, 1e20 matches the nearest number. Text,
     booleans, dates and times stay unchanged.
     """
     kind = array.type

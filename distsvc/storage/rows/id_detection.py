@@ -82,7 +82,7 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
 
 
 def _enough_dates(name: str, values: np.ndarray) -> bool:
-    """Return True if enough dates differ to exclude chance: six months (yyyymm), else two."""
+    """Return True if there are at least 6 different months (yyyymm), or 2 other different dates."""
     return len(np.unique(values)) >= (6 if _digits(float(np.median(values))) == 6 else 2)
 
 
@@ -120,8 +120,8 @@ def _exact(values: np.ndarray) -> bool:
 def _numbers_rows(name: str, values: np.ndarray) -> bool:
     """Return True if values that nearly all differ are row numbers or ids.
 
-    Such values have fewer ties than a quantity in so small a range, or rise or fall with the rows,
-    or are spread evenly and have more digits than measurements.
+    Such values lack ties (`_lacks_ties`), or are ordered or evenly spread in `_SURE_ROWS` rows.
+    If numbers have many digits, fewer evenly spread rows suffice.
     """
     n, ties = len(values), _ties(values)
     if _exact(values) and ties > (1.0 - 0.99) * n:
@@ -141,8 +141,8 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
 def _lacks_ties(values: np.ndarray) -> bool:
     """Return True if values have too few ties to be independent draws from their range.
 
-    Such draws would have 8 equal pairs on average, and 4 more for each tie that was found. If no
-    values tie, the chance of that is 1 in 3,000.
+    The expected number of equal pairs must be at least 8, plus 4 for each observed tie. If 8 pairs
+    are expected, the probability of no tie is 1 in 3,000.
     """
     n, ordered = len(values), _are_ordered(values)
     jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one range of rows to the next
