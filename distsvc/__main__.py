@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Open each closed standard stream on the null device, so that no file gets its number."""
+    """Open closed standard streams on the null device, so that no file gets descriptor 0 to 2."""
     for number in 0, 1, 2:
         try:
             os.fstat(number)

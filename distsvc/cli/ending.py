@@ -1,10 +1,10 @@
-"""The end of a command: an error as one line and an exit code, a signal within seconds.
+"""The end of a command after an error or a signal.
 
-The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in the main thread, so that `finally` blocks
-run. Finalisers and callbacks of C code can swallow the exception; it is then raised again. C code
-can also replace it by another error, so after a signal every error ends the command. A second
-signal, or `GRACE_SECONDS`, ends the process from another thread, since the main thread may be in a
-kernel.
+An error becomes one line and an exit code. The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in
+the main thread, so that `finally` blocks run. If C code or a finaliser swallows `Stopped`, it is
+raised again. C code can also raise another error instead, so after a signal every error ends the
+command. The main thread may be in a kernel, so another thread ends the process after a second
+signal or `GRACE_SECONDS`.
 """
 
 import os
@@ -27,7 +27,7 @@ CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: 
 GRACE_SECONDS = 8.0
 
 _received: list[int] = []
-"""The signal that ends the command; empty until it is received."""
+"""The number of the signal that ends the command; empty before a signal."""
 
 
 class Stopped(SystemExit):
@@ -43,8 +43,8 @@ class Stopped(SystemExit):
 def stoppable(command: Callable[[], object]) -> None:
     """Call `command` in the main thread; the first signal of `CODES` ends it and the process.
 
-    Signals that were ignored before, as under ``nohup``, stay ignored. The notes of the exception
-    (`BaseException.add_note`) say how much work is kept; the last message contains them.
+    Signals that were ignored before, as under ``nohup``, stay ignored. Notes on the kept work
+    (`BaseException.add_note`) become part of the final message.
     """
     kept = ""
     try:
@@ -94,7 +94,7 @@ def _set_handlers(handler: Callable[[int, FrameType | None], object]) -> None:
 
 
 def _insist(reading: int) -> None:
-    """Wait for a signal; end the process at the next one, or after `GRACE_SECONDS`."""
+    """Read signals from a pipe; end the process at the second, or after `GRACE_SECONDS`."""
     # The interpreter writes every signal to the pipe at once; handlers wait for the main thread.
     numbers: list[int] = []
     left = None
@@ -133,9 +133,9 @@ def _flush() -> None:
 def failing_cleanly(
     display: Display = DEFAULT_DISPLAY, *passing: type[Exception]
 ) -> Iterator[None]:
-    """Turn an error into one line and its exit code; the traceback of a defect is logged.
+    """Turn an error into one line and its exit code; log the traceback of an unexpected error.
 
-    The errors `passing` are not changed.
+    Errors of the types `passing` are raised unchanged.
     """
     try:
         try:

@@ -50,7 +50,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 class Command(click.Command):
     """A command whose errors end it with one line and an exit code.
 
-    Its function gets the options for the display, the cluster and the start as one object each.
+    Its options for `Display`, `ClusterAddress` and `Start` become instances of these classes.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -219,8 +219,8 @@ def predict(
 def init(table: str, out: str | None, exclude: list[str] | None, run_date: str | None) -> None:
     """Look at TABLE, and print a job file for it, with remarks as comments.
 
-    The job runs as it is. If TABLE contains {run_date}, it is a job for every night. An existing
-    file is not overwritten.
+    The job runs as it is, and for every night if TABLE contains {run_date}. An existing job file is
+    not overwritten.
     """
     from distsvc.run.drafts.drafting import draft, write_draft
 
@@ -313,7 +313,7 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
 
     The files of the replaced result are kept until another run is published at OUT, or gc removes
     them, so a second rollback undoes the first. With --withdraw nothing is published at OUT any
-    more, and the next night continues from the night before it.
+    more, and the next night continues from the night before the withdrawn night.
     """
     from distsvc.published import republish
 
@@ -354,7 +354,7 @@ def _lines_on_nights(what: str, nights: "Sequence[LaterNight]") -> list[str]:
 @click.option("--page", type=PATH, metavar="FILE", help="Also draw the nights, as an HTML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the nights as JSON.")
 def history(folder: str, page: str | None, as_json: bool) -> None:
-    """Show the nights below FOLDER: the result of each, and its changes since the one before.
+    """Show the nights below FOLDER: results, and changes since the previous night.
 
     Outputs are looked for in FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
     """
@@ -400,9 +400,9 @@ def export(folder: str, table: str, as_json: bool) -> None:
 def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove from OUT the files that its manifest does not name, such as replaced results.
 
-    With --keep, OUT is a folder of outputs, one for each night. For each job all but the last N
-    runs are removed whole; a run that another one continues from is kept. Outputs are looked for in
-    OUT and four folders deep, as in OUT/shop/2026/11/20.
+    With --keep, OUT is a folder of outputs, one for each night. The N newest runs of each job are
+    kept, and the runs that these continue from; outputs of older runs are removed. Outputs are
+    looked for in OUT and four folders deep, as in OUT/shop/2026/11/20.
     """
     gone = "would be removed" if dry_run else "removed"
     found: object
@@ -524,7 +524,7 @@ def say(*lines: str, err: bool = False, as_json: object = False) -> None:
 
 
 def print_text(text: str, err: bool = False) -> None:
-    """Print a text and a line end; an `OSError`, as of a full disk, names the stream."""
+    """Print a text and a line end; an `OSError` (such as a full disk) names the stream."""
     try:
         click.echo(text, err=err)
     except OSError as error:

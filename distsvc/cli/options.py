@@ -35,12 +35,12 @@ class WordOf(click.Choice[str]):
 
 
 def names(value: str | list[str]) -> list[str]:
-    """Return the names of columns, which commas separate."""
+    """Return the names of columns; text is split at commas."""
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
 def complete_setting(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Return the keys of the job, or after the equals sign of a key its allowed words."""
+    """Return completions: the keys of the job, or after ``KEY=`` the allowed words of KEY."""
     from distsvc.job.file import known_keys
 
     key, equals, _word = incomplete.partition("=")
@@ -145,7 +145,7 @@ cluster_options = added(
         "--require-tls", is_flag=True, help="Refuse a scheduler whose address is not tls://."
     ),
 )  # fmt: skip
-"""Options for the cluster."""
+"""Options for the Dask scheduler."""
 
 display_options = added(
     click.option("-q", "--quiet", is_flag=True, help="Show no progress and no log, only errors."),
@@ -171,11 +171,11 @@ def option_words(**given: object) -> list[str]:
 OBJECTS: dict[str, Any] = {
     "display": Display, "at": ClusterAddress, "start": Start,
 }  # fmt: skip
-"""Objects for the options of several commands, by the names of commands' parameters."""
+"""Classes that combine several options, by the parameter that gets the instance."""
 
 
 def with_objects(options: dict[str, Any]) -> Display:
-    """Replace options of a command by `OBJECTS`; return the display, which may be the default."""
+    """Replace options in place by instances of `OBJECTS`; return the display."""
     for name, kind in OBJECTS.items():
         fields = [field for field in kind.__match_args__ if field in options]
         if fields:
@@ -187,7 +187,7 @@ def with_objects(options: dict[str, Any]) -> Display:
 
 
 def short_overrides(settings: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys that short options override; UsageError if a setting gives one, too."""
+    """Return the values of short options by key; UsageError if a setting gives the same key."""
     from distsvc.job.file import present_name
 
     keys = {SHORT[name]: value for name, value in given.items() if value is not None}
