@@ -57,7 +57,7 @@ class DistsvcError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """Return the message as one line, whatever it quotes."""
+        """Return the message as one line, formatted by `one_line`."""
         return one_line(super().__str__())
 
 
@@ -137,7 +137,7 @@ class InterruptedRunError(JobFileError):
 
 
 class MissingExtraError(JobFileError):
-    """A package of an extra of distsvc is not installed; the message names both."""
+    """An optional package is not installed; the message names the package and its extra."""
 
 
 class ParameterError(JobFileError, ValueError):

@@ -136,7 +136,7 @@ def classify_error(
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
-    """Return the error for an unreadable file of the run; `DataError` is only for inputs."""
+    """Return a `TemporaryError` or `OutputPermissionError` for an unreadable file of the run."""
     known = classify_error(error, reading=path)
     if isinstance(known, TemporaryError | OutputPermissionError):
         return known
@@ -147,7 +147,7 @@ def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes; for errors of packages, the context counts as a cause."""
+    """Yield an error and its causes; an error that is not built-in can be caused by its context."""
     seen: set[int] = set()
     following: BaseException | None = error
     while following is not None and id(following) not in seen:
@@ -182,7 +182,7 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
 
 
 def _answers(error: BaseException) -> set[str]:
-    """Return the code of an object store in an error, or else the HTTP status, if any."""
+    """Return a set of the store's error code, or else the HTTP status; empty without either."""
     if _is_obstores(error):
         said = _CODE.search(str(error)) or _STATUS.search(str(error))
         return {said[1]} if said else set()

@@ -28,8 +28,8 @@ def parsed(
 ) -> Some:
     """Return the model of JSON that was read from the file `name`.
 
-    `DataError` names the file and the first wrong field: the keys that lead to the field, without
-    those in `unnamed`, or `whole` if the content itself is wrong.
+    `DataError` names the file and the keys that lead to the first wrong field. Keys in `unnamed`
+    are omitted; `whole` is the name if no key is left.
     """
     try:
         return form.model_validate(content)
