@@ -1,1 +1,1 @@
-"""Arrays and tables that users give in Python, of any kind, read piece by piece."""
+"""Users' arrays and tables, from any library, read in pieces."""

@@ -1,7 +1,7 @@
-"""Readers of arrays and tables, which are chosen by the attributes of a type.
+"""Readers of arrays and tables; the attributes of an object's type select the reader.
 
-Tables have Arrow's interfaces: frames, queries, streams and dask dataframes. pandas, dask and Zarr
-are not imported. A type is examined instead of the object, because a relation of DuckDB has an
+Tables are frames, queries and streams with Arrow's interfaces, and dask dataframes. pandas, dask
+and Zarr are not imported. The type is examined, not the object, because a DuckDB relation has an
 attribute for every column.
 """
 
@@ -118,7 +118,7 @@ class DaskFrame(Tables):
 def _of_partition(
     of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: UserData
 ) -> Any:
-    """Return the values of a partition, with its index; this function runs on a worker."""
+    """Return a series or frame of values with the index of `frame`; runs on a worker."""
     part = Tables(frame, asked, lambda: [frame])
     part.words = " of a partition"
     found = of_part(part)
@@ -129,9 +129,9 @@ def _of_partition(
 
 
 def _parts(table: UserData, asked: Reading) -> Iterator[tuple[int, UserData]]:
-    """Yield 0 and a table; if it is of pandas, its slices and their first rows.
+    """Yield (0, table), or (number of the first row, slice) for slices of a pandas table.
 
-    Arrow copies what it reads of pandas.
+    Slices save memory, because Arrow copies pandas data.
     """
     if not hasattr(type(table), "iloc"):
         yield 0, table
@@ -157,7 +157,7 @@ def _reader(table: UserData, name: str, first: int) -> pa.RecordBatchReader:
 
 
 def _table_of(columns: dict[str, UserData], name: str) -> pa.Table:
-    """Return a table of a dictionary, which has columns or the values of one row; NaN is null."""
+    """Return a table from a dictionary of columns, or of one row's values; NaN becomes null."""
     is_row = any(isinstance(v, str) or not hasattr(v, "__iter__") for v in columns.values())
     arrays = {}
     try:
@@ -178,7 +178,7 @@ def unreadable(
 ) -> UnusableRowsError:
     """Return the error of a table that Arrow can't read; `first` is the number of its first row.
 
-    It names the column, and the row, if the table is of pandas.
+    For a pandas table, the message names the column and the row.
     """
     if hasattr(type(table), "iloc"):
         names = list(table.columns)
@@ -197,7 +197,7 @@ def _of_one_name(name: str, column: object) -> str:
 
 
 def _fault(column: Iterable[Any], first: int = 0) -> str:
-    """Return the first row whose value Arrow can't convert, and the reason; "" if there is none."""
+    """Return a message on the first row that Arrow can't convert; "" if it converts all rows."""
     values = list(column)
     readable, unreadable = 0, len(values) + 1  # lengths: no error, and an error
     kind = pa.null()
@@ -393,7 +393,7 @@ TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__")
 
 
 def opened(X: UserData) -> Input | None:
-    """Return a reader of X in blocks; None for arrays and lists, which scikit-learn checks."""
+    """Return a reader of X in blocks; None if scikit-learn checks X (list, array in memory)."""
     found = rows_of(X, Reading())
     if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
         return found and found.opened()

@@ -16,13 +16,13 @@ from distsvc.inputs.given import has_values, is_numeric, is_text, numbers, rows_
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
-"""Maximum number of values of one category that get a column or a code of their own."""
+"""Maximum number of values of a categorical column that have separate codes or columns."""
 
 MAX_LEVEL_LENGTH = 256
-"""Maximum number of characters of a category's value; longer values are free text."""
+"""Maximum number of characters of a categorical value; longer values are free text."""
 
 BUCKET = "other"
-"""Name of the bucket for all other values of a category."""
+"""Name of the bucket for a categorical column's values that have no separate code."""
 
 
 _INTEGER_OR_BOOLEAN = re.compile(r"[+-]?\d+|true|false")
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 def are_words(known: Sequence[str]) -> bool:
-    """Return True if no known value of a category is the text of an integer or a boolean."""
+    """Return True if there are known values and none is the text of an integer or a boolean."""
     return bool(known) and not any(_INTEGER_OR_BOOLEAN.fullmatch(one) for one in known)
 
 
@@ -63,7 +63,7 @@ def texts_of(array: pa.Array) -> pa.Array:
 
 
 def text_counts(array: pa.Array) -> Counter[str]:
-    """Return the number of rows of each value of a category, as text, without null."""
+    """Return the number of rows by value (as text) of a categorical column, without null."""
     found, counts = pc.value_counts(array.drop_null()), Counter[str]()
     texts = texts_of(found.field(0)).to_pylist()
     for text, n in zip(texts, found.field(1).to_pylist(), strict=True):
@@ -82,7 +82,7 @@ def places(array: pa.Array, known: Sequence[str]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Levels:
-    """The `known` values of a category, and whether other values share a bucket."""
+    """The `known` values of a categorical column; `has_bucket`: other values share a code."""
 
     known: tuple[str, ...]
     has_bucket: bool
@@ -125,12 +125,12 @@ def mixed_rows(
     levels: Sequence[Levels | None] | None = None,
     names_of_fit: Sequence[str] | None = None,
 ) -> MixedTable:
-    """Return the rows of X, all in memory; columns of text are categories, booleans numbers.
+    """Return the rows of X, all in memory; text columns are categories, booleans are numbers.
 
     X is an array or a table, as in `distsvc.inputs.given.rows_of`, or a list of rows. `levels` are
-    the levels of each column in fit; None finds them in X. `UnusableRowsError` if X is no array or
-    table, its columns differ from `levels` or `names_of_fit`, or a value is infinite, or neither a
-    number nor text.
+    the levels of each column in fit; None finds them in X. `UnusableRowsError` is raised for other
+    types of X, and for columns that differ from `levels` or `names_of_fit`. It is also raised for
+    values that are infinite, or neither numbers nor text.
     """
     columns, names = _columns(X)
     if levels is not None and len(levels) != len(columns):
@@ -185,7 +185,7 @@ def mixed_rows(
 
 
 def _warn_of_numbers(counts: Mapping[str, int], shown: str) -> None:
-    """Warn if a category has too many values for its codes, and most of its rows are numbers."""
+    """Warn if a categorical column has more than `MOST_LEVELS` values and numbers in most rows."""
     odd = {value: n for value, n in counts.items() if not _NUMBER.fullmatch(value)}
     if len(counts) > MOST_LEVELS and 0 < 2 * sum(odd.values()) < sum(counts.values()):
         commonest = max(odd, key=odd.__getitem__)
@@ -198,7 +198,7 @@ def _warn_of_numbers(counts: Mapping[str, int], shown: str) -> None:
 
 
 def _differing(names: Collection[str], names_of_fit: Collection[str]) -> str:
-    """Return a clause on missing and further columns of a table; "" without names."""
+    """Return message text on missing columns and columns not in fit; "" if names are unknown."""
     if not names or not names_of_fit:
         return ""
     missing = [repr(one) for one in names_of_fit if one not in names]

@@ -29,7 +29,7 @@ Columns = tuple[UserData, Sequence[np.dtype], Sequence[str] | None]
 
 @dataclass(frozen=True)
 class RowValues:
-    """The name and the kind of a function's values."""
+    """The name, dtype and columns of the values that a function returns."""
 
     name: str
     dtype: DTypeLike
@@ -37,7 +37,7 @@ class RowValues:
 
     @property
     def none(self) -> np.ndarray:
-        """The values (0,) or (0, k) of no rows."""
+        """Empty array (0,) or (0, k) of `dtype`."""
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
     def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:
@@ -45,7 +45,7 @@ class RowValues:
 
 
 class OfRows(Protocol):
-    """A function of rows that treats rows one by one."""
+    """A function of many rows; the value of a row depends on that row only."""
 
     @property
     def answer(self) -> RowValues: ...
@@ -188,7 +188,7 @@ class Input(ABC):
         return found
 
     def map_parts(self, of_part: Callable[["Input"], np.ndarray], answer: RowValues) -> Any:
-        """Return a collection of dask with the values of each part of a `lazy` input."""
+        """Return a dask collection of the values of all parts; only for `lazy` readers."""
         raise NotImplementedError
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
