@@ -39,7 +39,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Svmlight(Source):
-    """Files named like svmlight text, packed or not, converted to the arrays of a CSR matrix."""
+    """Files with a suffix of svmlight text, compressed or not, converted to a CSR matrix."""
 
     name = "svmlight"
     title = "svmlight text"
@@ -171,7 +171,7 @@ def _open(place: Location) -> IO[bytes]:
 
 
 def _first_fault(place: Location) -> str | None:
-    """Return the first line that scikit-learn can't read, and its fault, or None."""
+    """Return a message on the first line that scikit-learn can't read, or None."""
     from sklearn.datasets import load_svmlight_file
 
     first = 1

@@ -56,10 +56,10 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
 def add_counts(
     counts: dict[str, Counter[str]], table: Table, start: int, stop: int, cut: Collection[str] = ()
 ) -> None:
-    """Add the rows of each value to the counts of columns, in storage rows [start, stop).
+    """Add the counts of each column's values in storage rows [start, stop) to `counts`.
 
-    Only rows that match ``where`` are counted. Values are text; null is not counted. A value that
-    is too long for a category is truncated in the columns `cut`, else an error.
+    Only rows that match ``where`` are counted. Values are text; null is not counted. Values longer
+    than `MAX_LEVEL_LENGTH` are truncated in the columns `cut`; in others they raise `DataError`.
     """
     for arrays in matching_batches(table, Span(start, stop, 65_536), list(counts)):
         for column, array in arrays.items():
@@ -82,7 +82,7 @@ def add_counts(
 
 
 def columns_without_values(table: Table, names: Sequence[str]) -> list[str]:
-    """Return the columns without a value in all rows that match ``where``; [] if no row matches."""
+    """Return the columns without any value in rows that match ``where``; [] if no row matches."""
     left, start, stop, has_rows = list(names), 0, 1024, False
     while left and start < table.n_rows:
         span = Span(start, min(stop, table.n_rows), max(2**20 // len(left), 256))
@@ -136,7 +136,7 @@ TEXT_ID = "text that looks like an id: every value is different"
 DATES = "text that looks like dates"
 MANY_VALUES = "text of many values"
 ONE_VALUE, NO_VALUES = "text of one value", "no value in any row"
-"""Reasons why a column of text that is no category is no feature."""
+"""Reasons why a column of text is no category, and so no feature."""
 
 ID_OR_DATE = "text that looks like ids or dates"
 """Reason why a column of text with few levels is no feature."""
@@ -181,9 +181,10 @@ def without_features(table: Table, reasons: dict[str, str]) -> Table:
 def texts_of_numbers(
     table: Table, names: Sequence[str], known: Collection[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns of numbers only, and reasons why mostly numeric ones are no features.
+    """Return the text columns of numbers only, and the reasons against almost numeric columns.
 
-    Columns with a single number are left out, unless they are numbers in the model (`known`).
+    Almost numeric columns have mostly numbers, or numbers with a unit. A column with one distinct
+    number is returned only if `known` (the model's numeric columns) names it.
     """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
@@ -224,7 +225,7 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
 
 
 def with_compared(table: Table, scan: Scan) -> Table:
-    """Return the table with `compared` set: further columns, to compare clusters."""
+    """Return the table with `compared` set: columns that are no features, to compare clusters."""
     types = scan.types if scan.comparable is None else scan.comparable
     left = [name for name, why in table.left_out.items() if why not in INCOMPARABLE]
     kinds = {name: types[name] for name in left if name in types}
@@ -261,7 +262,7 @@ def check_unicode(table: Table, names: Sequence[str]) -> None:
 
 
 def _sample(table: Table, names: Collection[str]) -> Iterator[tuple[str, pa.Array]]:
-    """Yield sample values of columns, batch by batch; a column may be removed from `names`."""
+    """Yield sample values of columns, batch by batch; the caller may remove names meanwhile."""
     for span in _spots(table.layout.extents):
         for batch in source_of(table).batches(table, span, list(names)) if names else ():
             for name in [name for name in batch if name in names]:
@@ -276,8 +277,7 @@ def _only(table: Table, places: Sequence[int]) -> Table:
 def _spots(extents: Sequence[int]) -> list[Span]:
     """Return ranges of rows spread over a table; all rows of a small table.
 
-    Most begin at the first row of a storage unit: to read later rows, the whole unit before them
-    is decoded.
+    The first range in a storage unit begins at its first row, because a unit is decoded from there.
     """
     n_rows = sum(extents)
     if n_rows <= SPOTS * SPOT_ROWS:

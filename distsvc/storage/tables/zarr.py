@@ -82,7 +82,7 @@ def _stored(array: "Array") -> tuple[int, object]:
 
 
 class Zarr(Source):
-    """An array or a group, with a name like Zarr's or with its metadata.
+    """An array or a group of Zarr, recognised by suffix or metadata files.
 
     The attribute ``columns`` of a group lists its columns; without it, all arrays are columns,
     sorted by name. Arrays that ``columns`` omits are features only if the job names them. An array
@@ -254,7 +254,7 @@ def _columns_of_group(place: Location, group: "Group") -> _Arrays:
 
 
 def _member(folder: Location, group: "Group", name: str) -> "Array | Group | Exception":
-    """Return an array or group in a group, or the error; for a plain folder the group itself."""
+    """Return a member of a group, or the error; `group` if the member has no metadata."""
     try:
         node = group[name]
         dict.keys(node.metadata.attributes)  # damaged attributes may be of another type
