@@ -124,7 +124,7 @@ class Output:
     def new_work(
         self, digest: str, workdir: str | None = None, previous: ContinuedRun | None = None
     ) -> Store:
-        """Return the store of a new run's work, in `workdir` if given; `digest` begins its name."""
+        """Return the store of a new run's work, in `workdir` if given; `digest` starts its id."""
         name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", arrays.sealed(previous.model_dump()))

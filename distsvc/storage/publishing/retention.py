@@ -151,7 +151,7 @@ def is_output(path: str) -> bool:
 
 
 def check_folder(path: str) -> None:
-    """Raise `JobFileError` for a root, a home folder or its parents, or a bucket with other data."""
+    """Raise `JobFileError` for a root, the home folder or a parent, or a bucket with other data."""
     if "://" not in path:
         folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
         around = home.is_absolute() and home.resolve().is_relative_to(folder)
