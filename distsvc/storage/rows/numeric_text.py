@@ -41,14 +41,14 @@ SPELLED = (
     rf"^\(?{_SIGN}{_BLANK}{_CURRENCY}{_BLANK}{_SIGN}"
     rf"{_DIGITS}{_BLANK}[%\x{{2030}}\p{{Sc}}]?{_SIGN}\)?$"
 )
-"""Pattern of numbers with a decimal comma, grouped digits, a currency, percent, or a late sign."""
+"""Pattern of numbers with decimal comma, grouped digits, currency, percent or trailing sign."""
 
 _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 """Pattern of a number and the unit behind it."""
 
 LIMIT_SIGNS = "<>\u2264\u2265= "
-"""Characters before the number of a limit."""
+"""Characters before the number in a detection limit, such as <0.5."""
 
 _LIMIT = re.compile(r"[<>\u2264\u2265]=? ?(\d+\.?\d*|\.\d+)")
 """Pattern of limits, such as <0.5 for values below the limit of detection."""
@@ -74,7 +74,7 @@ def unicode_error(shown: str, column: str, where: str = "") -> DataError:
 
 
 def are_numbers(array: pa.Array) -> bool:
-    """Return True if texts are finite numbers or missing; codes (007) and thousands are not."""
+    """Return True if texts are missing or finite numbers, without codes (007) or grouped digits."""
     words = trimmed(array).drop_null()
     if _count(matches(words, _LEADING_ZERO)) or are_thousands(words):
         return False
@@ -95,7 +95,7 @@ class TextStats:
     distinct: int = 0  # largest number of different numbers in a batch
 
     def add(self, values: pa.Array, start: int = 0) -> "TextStats":
-        """Count values, beginning at row `start`; return these counts."""
+        """Add the counts of `values`, whose first row is `start`, and return self."""
         words = pc.utf8_trim_whitespace(values)
         given = pc.and_not(pc.is_valid(words), pc.is_in(words, NO_NUMBER))
         number = pc.or_(matches(words, NUMBER_PATTERN), matches(words, _NOT_FINITE))
@@ -124,9 +124,9 @@ class TextStats:
 
     @property
     def are_mixed(self) -> bool:
-        """Whether most values are numbers in any spelling, and some are no plain numbers.
+        """Whether most values are numbers in any spelling, and at least one is no plain number.
 
-        If there are many different numbers, the commonest word may stand for a missing value.
+        Among many different numbers, the most frequent word counts as a missing value.
         """
         missing = max(self.words.values(), default=0) if self.distinct >= 20 else 0
         numbers = self.numbers + self.spelled.total()
@@ -145,8 +145,8 @@ def _count(mask: pa.Array) -> int:
 def are_thousands(array: pa.Array) -> bool:
     """Return True if the points of texts such as 1.234 and 980 separate thousands.
 
-    Three digits must follow each point, and values without a point must be below 1000. A final
-    zero (1.230), or 50 values with a point, exclude that they are decimal points.
+    Three digits must follow each point, and values without a point must be below 1000. Unless a
+    value ends in zero (1.230), or 50 values have a point, the points may be decimal.
     """
     words = trimmed(array).drop_null()
     grouped = matches(words, _GROUP)

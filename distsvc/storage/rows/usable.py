@@ -14,10 +14,10 @@ from distsvc.storage.rows.features import Category, Feature, names_of
 def usable_rows(
     block: Block, shown: str, features: Sequence[Feature], missing: str, unit: bool
 ) -> np.ndarray:
-    """Return the mask (n,) of used rows: all but those that ``missing = "drop"`` leaves out.
+    """Return the mask (n,) bool of used rows: all but those that ``missing = "drop"`` excludes.
 
-    With `unit`, rows are divided by their lengths, which must not be 0. `DataError` for an infinite
-    value, and for a missing value or a row of length 0 that is not left out.
+    These have missing values or, if rows are scaled to `unit` norm, only zeros. `DataError` for
+    infinite values, missing values if `missing` is "error", and rows of zeros unless it is "drop".
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
@@ -39,7 +39,7 @@ def usable_rows(
 def infinite_value_error(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
-    """Return the error for an infinite value, or one too large for the arithmetic."""
+    """Return the error for a value that is infinite, or too large to be squared in float64."""
     names = names_of(features)
     bad = np.flatnonzero(np.isinf(block.X).any(axis=0)).tolist()
     others = [repr(names[place]) for place in bad if place != column]
@@ -73,7 +73,7 @@ def _gaps(
 
 
 def no_values_error(names: Sequence[str], shown: str = "", in_lineage: bool = False) -> DataError:
-    """Return the error for columns without any value, which a previous run may have used."""
+    """Return the error for columns without a value; `in_lineage` if the previous run used them."""
     words = f"{no_values(names, shown)}; mend the table, or"
     if not in_lineage:
         return DataError(f"{words} leave it out by --exclude {','.join(names)}")

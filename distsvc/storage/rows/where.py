@@ -198,7 +198,7 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
 
 
 def _check_dates(name: str, values: pa.Array, operator: str, literal: str) -> None:
-    """Raise `DataError` if a date has another spelling in the column, or is not ordered as text."""
+    """Raise `DataError` if comparing dates as text is wrong: mixed spellings, or day first."""
     fault = None
     if _ISO_DATE.match(literal):
         other = values.filter(pc.match_substring_regex(values, _OTHER_DATE))
