@@ -1,4 +1,4 @@
-"""The files of an input: a file, the files of a folder or a glob, or of several of these."""
+"""The files of an input, which is a file, a folder, a glob, or a list of these."""
 
 import errno
 import itertools
@@ -241,9 +241,9 @@ _DELTA, _HUDI, _ICEBERG = "_delta_log", (".hoodie", ".hoodie_partition_metadata"
 
 
 def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> None:
-    """Raise `JobFileError`, with the path to write instead, for files of a table with a log.
+    """Raise `JobFileError`, with the correct path, for files of a Delta, Hudi or Iceberg table.
 
-    `names` are all files below the folder of a location, hidden ones too, or a glob's matches.
+    `names` are a glob's matches, or else all files below the folder, including hidden files.
     """
     listed, logs = [name.split("/") for name in names], {_DELTA, _ICEBERG, *_HUDI}
     inner = {tuple(each[:k]) for each in listed for k, part in enumerate(each) if part in logs}
@@ -256,7 +256,7 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
 
 
 def _refuse_above(location: Location, folder: Location, levels: int) -> None:
-    """Raise `JobFileError` if a folder, or a folder of which it may be a partition, has a log."""
+    """Raise `JobFileError` if a folder or one of its parents is a Delta, Hudi or Iceberg table."""
     for level in range(levels):
         shown, kind, hint = folder.path, "", ""
         if not location.is_local and "://" in location.shown:

@@ -41,7 +41,7 @@ def open_table(
 
     Converted tables go to the folder `staging`, which workers share. `kinds` is the section
     ``[columns]``. `known` are the features of a model that labels the table; ``input.columns``
-    lists their columns. Other categories become `Uncounted`.
+    lists their columns. Categories without a feature in `known` become `Uncounted`.
 
     Without ``input.columns``, a sample of rows is read to exclude row numbers, ids, dates and
     codes, and to find text that holds only numbers. Columns that the previous run used (`kept`), or
@@ -179,7 +179,7 @@ def _features(
     known: Sequence[features.Feature],
     texts: Collection[str] = (),
 ) -> tuple[features.Feature, ...]:
-    """Return the features of the columns `chosen`: the model's, or else by type.
+    """Return the features of the columns `chosen`: from `known`, else by `encode`, else by type.
 
     The columns `texts` hold numbers as text.
     """

@@ -163,7 +163,7 @@ def _pieces(table: Table, start: int, stop: int) -> Iterator[Piece]:
 def _rows(
     file: pq.ParquetFile, piece: Piece, columns: list[str], at_once: int, kept: np.ndarray | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece; only rows in the mask `kept` are counted."""
+    """Yield the rows of a piece; `start` and `stop` count only rows in the mask `kept`."""
     metadata = file.metadata
     sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     units = live_rows(sizes, kept)
@@ -216,7 +216,7 @@ def _parquet(handle: object) -> pq.ParquetFile:
 
 
 def footer(place: Location) -> tuple[pa.Schema, list[int]]:
-    """Return the schema of a file, and the numbers of rows of its row groups, without 0."""
+    """Return the schema of a file, and the number of rows of each row group that is not empty."""
     with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         schema = file.schema_arrow
@@ -234,7 +234,7 @@ def _pandas_index(schema: pa.Schema) -> set[str]:
 
 
 def _partition_keys(name: str, depth: int) -> dict[str, str | None]:
-    """Return the keys in the folders of a file, without the first `depth` folders."""
+    """Return the partition keys in a file's folder names, after the first `depth` folders."""
     pairs = [folder.partition("=") for folder in name.split("/")[depth:-1] if "=" in folder]
     return {
         unquote(key): None if value == _HIVE_NULL else unquote(value) for key, _, value in pairs

@@ -19,7 +19,7 @@ class Source(Protocol):
     name: ClassVar[str]  # name in plans and reports
     title: ClassVar[str]  # name in messages
     suffixes: ClassVar[tuple[str, ...]]  # suffixes of files or stores, in lower case
-    states_width: ClassVar[bool] = True  # if not, a column that no row has is zero
+    states_width: ClassVar[bool] = True  # if False, a column without entries is zero
     joins: ClassVar[bool] = True  # whether files of several paths can be one table
 
     def is_store(self, location: Location) -> bool:
@@ -27,7 +27,7 @@ class Source(Protocol):
         return False
 
     def found(self, location: Location) -> Files:
-        """Return the files of a Delta or Iceberg table; no files for a store such as Zarr."""
+        """Return the files that a table's log lists; none for a store such as Zarr."""
         return Files(location, location, {})
 
     def claim(self, found: Files) -> Files:
@@ -35,7 +35,7 @@ class Source(Protocol):
         return found.named(self.suffixes)
 
     def versions(self, found: Files) -> Versions:
-        """Return the versions of a table's files, or of groups of them."""
+        """Return the version of each of a table's files, or of each group of files."""
         return found.versions
 
     def needed(self, found: Files, condition: Condition | None) -> Files:

@@ -98,7 +98,7 @@ _ROW_SUFFIXES = (
     ".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2", ".parquet.gz", ".json.gz",
     ".jsonl.gz",
 )  # fmt: skip
-"""Suffixes of unsupported formats, whose files may have more rows of a table in other files."""
+"""Suffixes of unsupported table formats, which raise even if other files can be read."""
 _OTHER_SUFFIXES = (
     ".zip", ".tar", ".tgz", ".7z", ".rar", ".gz", ".bz2", ".json", ".npy", ".npz", ".h5", ".hdf5",
     ".hdf", ".nc", ".mat", ".avro", ".arff", ".sas7bdat", ".sav", ".dta", ".rds", ".rdata", ".pkl",

@@ -50,7 +50,7 @@ _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
 _BLOCK_BYTES = text.MAX_CSV_VALUE_BYTES
 _COLUMNS_KEY = b"distsvc"
-"""Key of the facts about all columns in the metadata of the Parquet file."""
+"""Key in the Parquet file's metadata for the types and problems of all CSV columns."""
 
 _NULL = pa.scalar(None, pa.string())
 _CODE_TYPES = (pa.int64(), pa.null(), pa.string(), pa.bool_())
@@ -178,7 +178,7 @@ class _Files(NamedTuple):
         return pa.schema(list(stored.items()), {_COLUMNS_KEY: about}), codes
 
     def _compared(self, names: Sequence[str]) -> list[str]:
-        """Return the names of further columns with few values, which reports compare."""
+        """Return the names of columns with few values, by which reports compare clusters."""
         found: list[str] = []
         for name in names:
             own = self.having(name)
@@ -198,7 +198,7 @@ class _Files(NamedTuple):
         return not all(text.are_plain_integers(one.first[name]) for one in files)
 
     def _check_text(self, features: set[str], others: set[str], named: set[str]) -> None:
-        """Refuse text that is mostly numbers or not UTF-8, and points that separate thousands."""
+        """Raise `DataError` for text that is mostly numbers or not UTF-8, or for grouped digits."""
         for one in self.each:
             found = {}
             for name in [name for name in one.types.names if name in features | others]:
@@ -226,7 +226,7 @@ class _Files(NamedTuple):
 
 
 def _is_large(values: pa.Array) -> bool:
-    """Return True if float64 would round integers to nearly one value (`check_exact`)."""
+    """Return True for integers whose range is too small for float64 (`is_narrow`)."""
     if not text.are_large_integers(values):
         return False
     ends = pc.min_max(text.without_missing(values).cast(pa.float64())).as_py()

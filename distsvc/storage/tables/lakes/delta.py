@@ -68,7 +68,7 @@ class Delta(lake.Lake):
 
 @contextmanager
 def _reading(location: Location, part: str) -> Iterator[None]:
-    """Turn errors of deltalake about a part of an open table into errors that name it."""
+    """Convert errors of deltalake to distsvc's, which name the `part` of the table."""
     try:
         yield
     except DistsvcError:
@@ -90,7 +90,7 @@ def _words(error: BaseException) -> str:
 
 
 def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
-    """Return distsvc's error for an error of deltalake, by its text: most have the same class."""
+    """Return distsvc's error for an error of deltalake, by the text: few classes are specific."""
     text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(

@@ -159,7 +159,7 @@ def _snapshot(location: Location, table: "IcebergTable", scan: "DataScan") -> la
 
 
 def _identities(spec: "PartitionSpec", schema: "Schema") -> dict[int, str]:
-    """Return the columns that are partition keys themselves, by position among the keys."""
+    """Return the columns with an identity transform, by position in the partition spec."""
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}
@@ -183,7 +183,7 @@ def _text(value: object, kind: pa.DataType) -> str | None:
 def _deleted_rows(
     io: "FileIO", shown: str, tasks: Sequence["FileScanTask"]
 ) -> Iterator[np.ndarray | None]:
-    """Yield the positions of the deleted rows of each data file, or None."""
+    """Yield the positions of deleted rows in each task's data file; None if there are none."""
     files = {one.file_path: one for task in tasks for one in task.delete_files}
     positions = {path: _positions(io, shown, file) for path, file in files.items()}
     for task in tasks:
