@@ -13,8 +13,8 @@ from distsvc.models.rules.fields import Facts
 class Engine(Protocol):
     """Learns from rows that its caller reads, scales and puts in random order.
 
-    After `set_pilot`, each algorithm has its own steps, which end in a rule. An estimator runs the
-    steps on arrays, a job runs them as phases.
+    After `set_pilot`, each algorithm has its own steps; the last step makes a rule. An estimator
+    runs the steps on arrays, a job runs them as phases.
     """
 
     notes: list[str]  # remarks so far

@@ -1,6 +1,6 @@
 """The estimators by the names of their algorithms.
 
-They import scikit-learn, which takes a second. Engines do not, so jobs use engines if they can.
+Importing this module imports scikit-learn, which is slow. Engines do not import it.
 """
 
 from collections.abc import Mapping

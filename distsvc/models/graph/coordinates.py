@@ -40,8 +40,8 @@ FEWEST_POINTS = 100
 """Minimum number of points for a graph."""
 
 MOST_TIED = 0.1
-"""Maximum share of points whose last neighbour in the graph is as near as the first point that is
-not a neighbour. On a lattice, the choice between both and thus the clusters would be arbitrary."""
+"""Maximum share of points whose neighbours of rank `GRAPH_NEIGHBOURS` and the next rank are equally
+near. With more, as on a lattice, the choice of neighbours and so the clusters are arbitrary."""
 
 
 class NoGraphReason(StrEnum):
@@ -55,12 +55,13 @@ class NoGraphReason(StrEnum):
 def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | NoGraphReason:
     """Return the coordinates (m, 20) float32 of distinct points (m, p), or the reason for none.
 
-    Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the largest eigenvalues of the walk below
-    1, in descending order. psi_i are its right eigenvectors, of mean square 1 in the stationary
-    distribution. The entry of largest magnitude is positive.
+    Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the walk's 20 largest eigenvalues below 1,
+    descending. psi_i are its right eigenvectors, of mean square 1 in the stationary distribution. The
+    entry of largest magnitude is positive.
 
-    Fewer than `FEWEST_POINTS` and lattices have no coordinates. A graph in more than 20 pieces has
-    none, because they would only identify the pieces. The neighbour search uses `n_jobs` threads.
+    No coordinates are computed for fewer than `FEWEST_POINTS` points, a lattice, or a graph in more
+    than 20 pieces, whose coordinates would only identify the pieces. The neighbour search uses
+    `n_jobs` threads.
     """
     if len(points) < FEWEST_POINTS:
         return NoGraphReason.FEW
@@ -125,18 +126,18 @@ def slowest_modes(
 
     The matrix `similar` (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k
     <= 20. Its unit eigenvector `stationary` (m,) of eigenvalue 1 is excluded. The result is None if
-    the k-th eigenvalue is at least 1 - `restarts`. A mode is an eigenvector, which a walk with the
-    eigenvalue l shrinks by 1 - l per step. Iterations end when the error of every mode, relative to
-    this decay, is at most 1e-3, or after 20 iterations.
+    the k-th eigenvalue is at least 1 - `restarts`. An eigenvector with eigenvalue l has the decay
+    1 - (1 - `restarts`) l. Iterations end when the residual of every eigenvector is at most 1e-3
+    times its decay, or after 20 iterations.
 
     Each iteration applies a polynomial to a block of vectors, and then computes the best vectors in
     the span of the block. The polynomial is small on the spectrum, except at its upper end. Methods
-    that follow one vector, such as Lanczos's, can miss some of several equally slow modes, and each
-    piece of a graph is such a mode.
+    for one vector, such as Lanczos's, can miss some of several equal eigenvalues. Each piece of a
+    graph adds such an eigenvalue.
 
     Source: Chebyshev-filtered subspace iteration, Zhou, Saad, Tiago and Chelikowsky 2006.
     Departures: the block has twelve spare vectors. The polynomial is computed in float32, and its
-    degree follows from the spectrum. The error is relative to the mode's decay per step.
+    degree follows from the spectrum. The residual is relative to the decay.
     """
     parts = similar.data.astype(np.float32), similar.indices, similar.indptr
     block = np.random.default_rng(0).normal(size=(len(stationary), N_DIFFUSED))

@@ -34,8 +34,7 @@ LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Number that is divided by the number of axes to get the number of landmarks, if that exceeds
-`LANDMARKS`."""
+"""Number of landmarks times axes, if that makes more than `LANDMARKS` landmarks."""
 
 LANDMARKS_OF_EACH = 20
 """Minimum number of landmarks of each cluster, if it has enough points."""
@@ -55,8 +54,8 @@ class GraphEngine:
     without: NoGraphReason | None  # reason if there are no coordinates
     tree: LevelTreeEngine  # clusters the coordinates
     placed: bool  # whether the points are set
-    before: np.ndarray | None  # labels of the first rows in the previous answer
-    values: np.ndarray | None = None  # (l, p) float32: rows as labelled, if points are draws
+    before: np.ndarray | None  # labels of the first rows by the previous run's rule
+    values: np.ndarray | None = None  # (l, p) float32: rows without draws, if points are draws
     n_jobs: int | None = 1  # threads; the number changes no answer
 
     def __init__(self, parameters: Parameters, seed: int):
@@ -99,8 +98,7 @@ class GraphEngine:
     ) -> None:
         """Set the points (m, p) along the axes, with their keys (m,), and their coordinates (m, q).
 
-        Instead of coordinates, the reason for their lack can be given. Row i is equal to point
-        ``point_of[i]``.
+        Row i is equal to point ``point_of[i]``. `coordinates` may be the reason why there are none.
         """
         self.points, self.keys, self.point_of = points, keys, point_of
         self.placed = True
@@ -118,7 +116,7 @@ class GraphEngine:
 
     @property
     def seen(self) -> np.ndarray:
-        """Coordinates (m, q) float32 of the points, along the leading directions of the tree."""
+        """Coordinates (m, q) float32 of the points along `tree.ensemble.components`."""
         assert self.coordinates is not None
         return self.tree.seen(self.coordinates)
 
@@ -139,9 +137,9 @@ class GraphEngine:
         return self._numbered(found)[0]
 
     def numbers(self, found: LevelSets) -> np.ndarray:
-        """Return the number (k,) int32 in `labels` of each cluster of the tree; -1 without points.
+        """Return the label (k,) int32 in `labels` of each cluster of a cut; -1 without points.
 
-        The tree numbers its clusters by their sizes on its pilot, `labels` on the graph's rows.
+        The cut numbers clusters by size on the tree's pilot, `labels` by size on the graph's rows.
         """
         return self._numbered(found)[1]
 
@@ -158,7 +156,7 @@ class GraphEngine:
         return number[labels], number
 
     def _are_landmarks(self, labels: np.ndarray) -> np.ndarray:
-        """Return a mask (m,) bool of the landmarks among the first points with labels (m,)."""
+        """Return a mask (l,) bool of landmarks among the first l points, which have labels (l,)."""
         order = np.argsort(labels, kind="stable")
         rank_in_cluster = np.arange(len(labels)) - np.searchsorted(labels[order], labels[order])
         mask = np.zeros(len(labels), bool)
@@ -167,19 +165,19 @@ class GraphEngine:
         return mask
 
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
-        """Return the rule for labels (m,) of the first points; `scored` are fields of `Scored`.
+        """Return the rule from labels (l,) of the first l points; `scored` are fields of `Scored`.
 
-        Landmarks are the first points, which are in random order, and the first
-        `LANDMARKS_OF_EACH` points of every cluster.
+        Landmarks are the first `LANDMARKS` points or more, and the first `LANDMARKS_OF_EACH` points
+        of every cluster. Points are in random order.
         """
         kept, points = self._are_landmarks(labels), self.points[: len(labels)]
         return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)
 
 
 def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) -> Grown:
-    """Train a model, grow its tree, and return the tree and its sums (4, b) for the test.
+    """Train model `number` on coordinates `view` (m, q), sorted by keys (m,); return its tree.
 
-    The coordinates `view` (m, q) are sorted by keys (m,).
+    Also return the tree's sums (4, b) for `LevelTree.tested`.
     """
     blocks = partial(sampling.memory_blocks, view, keys, ensemble.seed)
     tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, int(keys[-1]) + 1)], blocks)
@@ -187,10 +185,10 @@ def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) ->
 
 
 def clarity(rows: np.ndarray, seed: int) -> float:
-    """Return the score of the graph's answer for the first 3,000 rows (m, d) float64.
+    """Return the standing of the graph's clusters for the first 3,000 rows (m, d) float64.
 
-    Of two scalings of the columns, the one with the higher score has clearer clusters. Rows are in
-    random order. The score is 0 if there is no graph, or if the answer is one cluster.
+    Of two scalings of the columns, choose the one with the higher standing. Rows are in random
+    order. The standing is 0 without a graph, or with only one cluster.
     """
     engine = GraphEngine(Parameters(**completed("support-vector", {})), seed)
     some = rows[:3_000]

@@ -84,7 +84,7 @@ class LandmarkRule(Scored, Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """Landmarks (a, m), axis by axis and sorted by cluster; and the end of each cluster."""
+        """Transposed landmarks (a, m) sorted by cluster, and the end (k,) of each cluster."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.landmarks[order].T), ends
 
@@ -96,11 +96,10 @@ class LandmarkRule(Scored, Rule):
 def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
     """Return the gamma of the kernel for shares, from landmarks (k, p).
 
-    In m dimensions, a cluster whose nearest landmark is at distance r has a density proportional to
-    r^-m. For two clusters at distances r and s near the median spacing h of landmarks, the
-    logarithm of the ratio of densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m;
-    with a constant gamma, shares would be too equal in many columns. m is estimated by maximum
-    likelihood (Facco et al. 2017). If each cluster has only one landmark, its centre, m is `PLANE`.
+    In m dimensions, the density of a cluster at distance r from its nearest landmark is
+    proportional to r^-m. If r is near the median spacing h of landmarks, the log density is about
+    -m r^2 / (2 h^2), plus a constant. So gamma grows with m. m is estimated by maximum likelihood
+    (Facco et al. 2017). If each cluster has only one landmark, m is `PLANE`.
     """
     some = landmarks[:MAX_SPACED].astype(np.float64)
     near = cKDTree(some).query(some, k=3)[0][:, 1:]
