@@ -31,8 +31,8 @@ LEAST_AGREEMENT = 0.5
 """Mean adjusted Rand index between the restarts' trees, below which fewer clusters are tried."""
 
 MIN_SHARED_INFORMATION = 0.5
-"""Mean normalised mutual information between the restarts' trees, from which a lower Rand index
-than `LEAST_AGREEMENT` is accepted."""
+"""Mean normalised mutual information between the restarts' trees that is enough, even if the Rand
+index is below `LEAST_AGREEMENT`."""
 
 Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
 """Function of epoch, key ranges and index of the first range to read; yields rows (n, d)."""
@@ -60,7 +60,7 @@ class TreeEngine:
     n_rows: int
     centre: np.ndarray  # (d,) float64, the origin of the rows
     scale: np.ndarray | None = None  # (d,) float32, divisor of centred rows
-    pilot: np.ndarray  # (m, d) float32, centred rows for the choice; `set_scale` scales them
+    pilot: np.ndarray  # (m, d) float32, centred rows for `choose`; `set_scale` scales them
     # Set by `choose`; see also the attributes of `IncrementalMDH`:
     rule: TreeRule  # the answer
     restart: int  # number of the chosen tree
@@ -69,7 +69,7 @@ class TreeEngine:
     clearest_valley: float
     tree_valleys: np.ndarray  # (m,) largest z of every tree's splits
     n_samples: int
-    lowered: bool = False  # whether there are fewer clusters than at the elbow
+    lowered: bool = False  # whether `_agreeing_cuts` lowered the number of clusters
 
     n_jobs: int | None = 1  # threads, which change no answer
 
@@ -102,8 +102,8 @@ class TreeEngine:
     def set_scale(self, deviations: np.ndarray | None = None) -> None:
         """Set the scale from standard deviations (d,) float64, and scale the pilot.
 
-        None stands for the pilot's deviations. If `needs_deviations`, give the sample's: a column
-        can vary in a large sample but hardly in the pilot, which would give it a huge weight.
+        If None, the pilot's deviations are used. If `needs_deviations`, pass the sample's. A column
+        that hardly varies in the pilot would otherwise have a huge weight.
         """
         if self.parameters["scale"] == "standard":
             if deviations is None:
@@ -239,10 +239,10 @@ class TreeEngine:
     def _agreeing_cuts(self, cuts: list[TreeRule]) -> tuple[list[TreeRule], np.ndarray]:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
-        If the mean index is below `LEAST_AGREEMENT`, all trees are cut into the largest smaller
-        number of clusters that reaches this index. `cuts` are returned unchanged if no number
-        reaches it, or from `MIN_SHARED_INFORMATION` on: many small clusters lower the index more
-        than the mutual information.
+        If the mean index is below `LEAST_AGREEMENT`, all trees are cut into fewer clusters: the
+        largest number with at least this index. `cuts` are returned unchanged if no number has it,
+        or if the mutual information is at least `MIN_SHARED_INFORMATION`. Many small clusters lower
+        the index more than the mutual information.
         """
         labels = [cut.labels(self.pilot) for cut in cuts]
         alike = rand_indices(labels)
@@ -300,10 +300,10 @@ class TreeEngine:
 
 
 class TreeStream:
-    """A tree that learns from a stream, and the `pilot` rows for the choice of clusters.
+    """A tree that learns from a stream, and the `pilot` rows that choose its clusters.
 
-    The rows of each block are counted right after the tree has learned from them. `pilot` (m, d)
-    float32 are scaled: the latest rows if old rows are forgotten, else a sample of the stream.
+    Each block is counted right after the tree has learned from it. `pilot` (m, d) float32 are the
+    latest rows with `max_effective_samples`, else a sample of the stream; they are scaled.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):
@@ -335,9 +335,9 @@ class TreeStream:
 
 
 def share_alike(alike: np.ndarray) -> float:
-    """Return the share of all other labellings that agree with one labelling; NaN without others.
+    """Return the share of the other m - 1 labellings that agree with a labelling; NaN if m = 1.
 
-    `alike` (m,) are its adjusted Rand indices with all m labellings, itself included.
+    `alike` (m,) are the labelling's adjusted Rand indices with all m labellings.
     """
     m = len(alike)
     return float((np.count_nonzero(alike > SAME_ANSWER) - 1) / (m - 1)) if m > 1 else float("nan")

@@ -52,9 +52,9 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         forgotten and the tree follows a drifting stream. None never forgets.
     n_init : int or None, default=None
         Number of trees, each from another order of the rows. The tree with the highest mean
-        adjusted Rand index with the others is chosen. None: as many as learn from four million rows
-        in total, but 5 to 60. The paper has 1. If the trees agree too little, the number of
-        clusters is lowered until they agree, with a warning; only with ``n_clusters=None``.
+        adjusted Rand index with the others is chosen. None: 5 to 60, so that all trees together
+        learn from about four million rows. The paper has 1. With ``n_clusters=None``, if the trees
+        agree too little, the number of clusters is lowered until they agree, with a warning.
     growth : {"prune", "forward"}, default="prune"
         Construction of the models H_K. "prune" removes splits from the full tree (section 3).
         "forward" adds them from the root, the best first (a later option of the author's code).
@@ -116,7 +116,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     `partial_fit` learns one tree from the rows in their order, in one pass. The first block sets
     the centre. Each block is counted for pruning right after the tree has learned from it. After
-    `fit`, `partial_fit` begins anew with a warning, because the trees of a fit take no more rows.
+    `fit`, `partial_fit` discards the fit and begins a new tree, with a warning.
 
     See Also
     --------

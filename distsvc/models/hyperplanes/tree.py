@@ -1,7 +1,7 @@
-"""Trees of hyperplanes: the complete tree that learns, and the rule of its nodes with rows.
+"""Trees of hyperplanes: `GrowingTree` learns and has all nodes, `TreeRule` the nodes with rows.
 
-Nodes of the complete tree are numbered by level from 0; node j has the children 2 j + 1 and 2 j + 2
-(in the paper, counted from 1, 2 i and 2 i + 1).
+The root of a `GrowingTree` is node 0, and node j has the children 2 j + 1 and 2 j + 2. In the
+paper, the root is node 1, and node i has the children 2 i and 2 i + 1.
 """
 
 import heapq
@@ -20,8 +20,7 @@ from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 MIN_CURVE = 10
-"""Minimum number of points of a curve on which its elbow is searched: the least K_max in section 3
-of Hofmeyr (2021)."""
+"""Minimum K_max in section 3 of Hofmeyr (2021): number of points on which an elbow is searched."""
 
 
 @dataclass
@@ -78,7 +77,7 @@ class GrowingTree:
             total *= share
 
     def hyperplanes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the normals V, the thresholds of V.x, and its standard deviations, 1 if 0."""
+        """Return normals V, thresholds of V.x, and standard deviations of V.x, with 1 for 0."""
         offsets = np.einsum("kd,kd->k", self.V, self.means, dtype=np.float64)
         spreads = np.sqrt(self.variances)
         return self.V, self.b + offsets, np.where(spreads > 0.0, spreads, 1.0)
@@ -126,7 +125,7 @@ class GrowingTree:
 
 @cache
 def _decays(size: int) -> np.ndarray:
-    """Return the table of `bandwidth_decays` for `size` rows of a node."""
+    """Return the table (size,) float64 of `bandwidth_decays`."""
     decays = np.empty(size)
     bandwidth_decays(decays)
     return decays
@@ -152,7 +151,7 @@ def split_order(
     With `growth` "prune" (section 3), splits are removed from the bottom up, each time the split
     whose removal adds least to the sum of squares. With "forward", splits are added from the root
     down, each time the split that reduces the sum most. Ties are broken by node number. The sum may
-    grow with K, since a node's squares are about a learned mean.
+    grow with K, because sums of squares are about learned means, not the rows' means.
     """
     inner = np.flatnonzero(children[:, 0] >= 0)
     costs = {int(j): float(sums_of_squares[j] - sums_of_squares[children[j]].sum()) for j in inner}
@@ -236,14 +235,14 @@ class TreeRule(Rule):
 
     @cached_property
     def cut_children(self) -> np.ndarray:
-        """The `children` (m, 2) int32, but -1 in clusters and below them."""
+        """`children` (m, 2) int32 of the cut tree: -1 for its leaves and the nodes below them."""
         children, inner = np.full_like(self.children, -1), self.splits[: self.cut_into - 1]
         children[inner] = self.children[inner]
         return children
 
     @cached_property
     def clusters(self) -> np.ndarray:
-        """Cluster (m,) int32 of each node, 0 the largest; -1 in other nodes."""
+        """Cluster (m,) int32 of each leaf of the cut tree, 0 the largest; -1 for other nodes."""
         inner = self.splits[: self.cut_into - 1]
         leaves = np.setdiff1d(np.append(self.cut_children[inner], 0), inner)
         clusters = np.full(len(self.children), -1, np.int32)
@@ -286,7 +285,7 @@ class TreeRule(Rule):
         return super().restored({**facts, "cut_into": facts.get("n_clusters")}, arrays, d)
 
     def check(self) -> None:
-        """Raise DataError unless the splits are all inner nodes, parents first, and sizes agree."""
+        """Raise DataError if `splits`, `curve` or `cut_into` do not fit the nodes."""
         inner = np.flatnonzero(self.children[:, 0] >= 0)
         if not np.array_equal(np.sort(self.splits), inner):
             raise DataError(
@@ -310,11 +309,10 @@ class TreeRule(Rule):
 def valley(positions: np.ndarray) -> tuple[float, float]:
     """Return the significance z of a valley of the density at 0, and its relative height.
 
-    `positions` (n,) are the signed distances of a node's rows from its hyperplane. With their
-    standard deviation s, rows are counted in windows of half-width 1.06 s n^-1/5. n_0 is the count
-    about 0. n_1 is the lower of the highest counts on the two sides, up to 4 s away. The height is
-    n_0 / n_1. z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is about standard normal if the densities are
-    equal.
+    `positions` (n,) are the signed distances of a node's rows from its hyperplane, with standard
+    deviation s. Rows are counted in windows of half-width 1.06 s n^-1/5. n_0 is the count at 0.
+    Each side has a highest count, at most 4 s away; n_1 is the lower of these two. The height is
+    n_0 / n_1. z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is about standard normal for equal densities.
     """
     n = len(positions)
     if n < 10 or np.ptp(positions) == 0.0:
