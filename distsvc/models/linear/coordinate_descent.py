@@ -21,12 +21,12 @@ SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default R by solver: the number of pairs in an outer step, as a share of the rows."""
 
 DOUBT = 0.01
-"""Cyclic solvers recompute all gradients when their violation, which is from old gradients, has
-fallen to this share of an earlier one."""
+"""Ratio of the violation to its value after the first sweep, or at the last recomputation of all
+gradients, at which a cyclic solver recomputes them."""
 
 
 class Rows:
-    """Rows of a matrix (n, d) float64, dense in C order or CSR, as the arrays of the kernels."""
+    """Rows of a matrix (n, d) float64, dense in C order or CSR, for `kernels.linear`."""
 
     def __init__(self, X: Any):
         self.shape = X.shape
@@ -137,7 +137,7 @@ class State:
 
     @property
     def cost(self) -> float:
-        """Number of passes over single rows so far, the paper's unit of cost."""
+        """Number of O(d) operations on a row so far, the paper's unit of cost."""
         return float(self.tally[kernels.COST])
 
     def refresh(self, active: np.ndarray) -> None:
@@ -150,8 +150,8 @@ class State:
 def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
     """Return the alpha (n,) that minimises G'alpha among all with the sum `total`.
 
-    It is 1 for the rows with the lowest gradients G, and 0 for the highest. Rows with the G between
-    both get equal values, so that the order of rows does not matter.
+    It is 1 for the rows with the lowest gradients G, and 0 for the highest. Rows tied at the border
+    get equal values, so that the order of rows does not matter.
     """
     n = G.size
     if total >= n:
@@ -200,10 +200,10 @@ def solve(
 ) -> bool:
     """Descend until the violation is at most `tol` |f| / total; return True if it is.
 
-    The objective f is then within a relative `tol` of the optimum, because a feasible change moves
-    at most `total` of alpha from some rows to others. Cyclic solvers measure the violation by the
-    gradients of their last sweep, which are old; see `DOUBT`. ``watch`` is called after every outer
-    step. If it returns true, the descent ends.
+    The objective f is then within a relative `tol` of the optimum, because the alpha that moves
+    between rows is at most `total`. Cyclic solvers use the gradients computed during their last
+    sweep; see `DOUBT`. ``watch`` is called after every outer step. If it returns true, the descent
+    ends.
     """
     everyone = np.arange(state.alpha.size)
     greedy = not method.solver.startswith("cyclic")  # moves the most violating of all pairs
@@ -250,10 +250,9 @@ def solve(
 
 
 def interleave(pairs: np.ndarray) -> np.ndarray:
-    """Return the pairs (2 m,) in another order: in turn one of the first and of the second half.
+    """Return pairs of rows (2 m,), alternately from the first and the second half of `pairs`.
 
-    `pairs` are pairs of rows, sorted by violation at first. A call before each sweep puts other
-    pairs into a group.
+    Calls before each sweep change which pairs share a group.
     """
     order, n = pairs.copy(), len(pairs) // 4 * 4
     order[:n] = np.hstack(np.split(pairs[:n].reshape(-1, 2), 2)).ravel()

@@ -171,7 +171,7 @@ class LinearEngine(ABC):
     def _decision(self, u: np.ndarray, rho: float, origin: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the rule's weights (d,) and offset, for rows that are not centred.
 
-        `u` (d,) is u of `Problem` / total, `rho` is in units of scores, and `origin` (d,) was
+        `u` (d,) is the state's u divided by `total`. `rho` is in units of scores. `origin` (d,) was
         subtracted from the rows.
         """
         if not self.is_ball:

@@ -45,7 +45,7 @@ class Decision:
 
 @dataclass(eq=False, repr=False)
 class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, BaseEstimator):
-    """Base of both estimators."""
+    """Base of `LinearOneClassSVM` and `LinearSVDD`."""
 
     _engine_type: ClassVar[type[LinearEngine]]
 
@@ -151,9 +151,9 @@ class LinearOneClassSVM(_LinearEstimator):
     r"""The hyperplane that separates most rows from the origin by the widest margin.
 
     The linear one-class SVM of Schoelkopf et al. (2001), solved in the dual by coordinate descent
-    (Chou, Lin and Lin 2020). The origin has to mean something, as for counts, shares and text. On
-    centred columns, w is 0 and nothing is learned. Rows with lower values of w.x than most are
-    outside. Rows with higher values, such as bursts of counts, are inside; `LinearSVDD` finds both.
+    (Chou, Lin and Lin 2020). It needs a natural zero, as for counts, shares and text. On centred
+    columns, w is 0 and nothing is learned. Rows with lower values of w.x than most are outside.
+    Rows with higher values, such as bursts of counts, are inside; `LinearSVDD` puts them outside.
 
     Parameters
     ----------
@@ -264,8 +264,8 @@ class LinearSVDD(_LinearEstimator):
     Parameters
     ----------
     nu : float in (0, 1] or None, default=None
-        Upper bound on the share of rows outside: C = 1 / (nu n). Without `nu` and C it is 0.5, in a
-        job 0.05.
+        Upper bound on the share of rows outside: C = 1 / (nu n). If `nu` and C are None, `nu` is
+        0.5, or 0.05 in a job.
     C : float or None, default=None
         The paper's trade-off in R^2 + C sum xi_i, at least 1 / n, in place of `nu`. If C is 1 or
         more, the ball contains every row.

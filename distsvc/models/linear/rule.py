@@ -53,11 +53,11 @@ class LinearRule(Rule):
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return how much each of g groups of columns moves a row outside, (n, g) float64.
+        """Return each column group's contribution to a row being outside, (n, g) float64.
 
         For a ball, it is the group's part of the squared distance from the centre. For a
-        hyperplane, it is the group's part of how far w.x lies below its mean; negative values move
-        a row inside. Group i begins at column firsts[i].
+        hyperplane, it is the group's part of (mean of w.x) - w.x, which may be negative. Group i of
+        the g groups begins at column firsts[i].
         """
         each = (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
         return np.add.reduceat(each, firsts, axis=1)

@@ -18,7 +18,7 @@ from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, Stat
 
 
 def working_rows(n_features: int) -> int:
-    """Return the maximum number of rows of a `Candidates`: as many as fit 8 MiB, or 100 if more."""
+    """Return the maximum number of rows of a `Candidates`: 8 MiB of rows, but at least 100."""
     return max(100, 2**20 // n_features)
 
 
@@ -26,7 +26,7 @@ def working_rows(n_features: int) -> int:
 class Candidates:
     """Rows that may enter the working set, sorted by ascending key, then by row number."""
 
-    keys: np.ndarray  # (m,) float64
+    keys: np.ndarray  # (m,) float64, sort keys
     rows: np.ndarray  # (m,) int64, row numbers
     X: np.ndarray  # (m, d) float64
     alpha: np.ndarray  # (m,) float64
@@ -62,7 +62,7 @@ class Candidates:
 
 
 def gradients(Z: np.ndarray, u: np.ndarray, scale: float, ball: bool) -> np.ndarray:
-    """Return G (n,) float64 of rows Z (n, d) float64: u.z, or for a ball scale u.z - |z|^2."""
+    """Return G (n,) float64 of rows Z (n, d) float64: scale u.z, minus |z|^2 for a ball."""
     rows = Rows(Z)
     return rows.gradients(u, -rows.squares() if ball else np.zeros(len(Z)), scale)
 
@@ -90,11 +90,11 @@ class WorkingSet:
         self.least, self.most = -np.inf, np.inf  # extremes of G after `descend`
 
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:
-        """Set the first working set, with alpha changed so that the table's alpha sums to `total`.
+        """Set the first working set. Change its alpha so that the table's alpha sums to `total`.
 
         `inside` are the rows with the lowest G among the rows with alpha = 0. `outside` are the
-        rows with the highest G among the `n_outside` rows with alpha = 1. Return False if they are
-        too few for the change.
+        rows with the highest G among the `n_outside` rows with alpha = 1. Return False if `inside`
+        or `outside` has too few rows.
         """
         lacking = self.total - n_outside
         giving = inside if lacking > 0.0 else outside
