@@ -1,6 +1,6 @@
-"""Mixtures of normals times categorical distributions, and the populations that judge partitions.
+"""Mixtures of normals times categorical distributions, and more flexible densities of clusters.
 
 `density` has the mixture and its fit by expectation maximisation, `search` chooses the number of
-components, and `labeller` labels rows. A cluster of a mixture is normal. `population` describes a
-cluster more flexibly; the default algorithm compares partitions by it.
+components, and `labeller` labels rows. `population` has the flexible densities, by which the
+default algorithm compares partitions.
 """

@@ -105,8 +105,8 @@ class MixtureSums:
 
     mass: np.ndarray  # (K,): sums of the posteriors
     first: np.ndarray  # (K, p): sums of the numbers
-    second: np.ndarray  # (K, p, p): products, lower triangle; (K, 1, p): squares, if diagonal
-    counts: np.ndarray  # (K, L): sums for the levels of all categories
+    second: np.ndarray  # (K, p, p): sums of products, lower triangle; (K, 1, p): of squares only
+    counts: np.ndarray  # (K, L): sums of the indicators of all levels
 
     def plus(self, other: Self) -> Self:
         return replace(self, **{k: v + vars(other)[k] for k, v in vars(self).items()})
@@ -114,7 +114,7 @@ class MixtureSums:
 
 @dataclass(frozen=True)
 class Prior:
-    """Conjugate prior of components: they resemble all rows together.
+    """Conjugate prior of every component, from statistics of all rows.
 
     `scatter` (p, p) is the covariance of all rows, and `shares` (L,) are the levels' shares.
     """
@@ -172,7 +172,7 @@ class NormalMixture:
 
     @property
     def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Arguments for kernels that change the parameters in place; the first is "is tied"."""
+        """Arguments for kernels that change them in place: whether tied, axes, other parameters."""
         is_tied = self.axes is not None
         axes = np.empty((0, 0)) if self.axes is None else self.axes
         return is_tied, axes, self.weights, self.means, self.covariances, self.chances
@@ -274,8 +274,8 @@ class NormalMixture:
     ) -> tuple[MixtureSums, np.ndarray, np.ndarray]:
         """Return sums, posteriors (n, K) and log-likelihoods (n,) of rows.
 
-        The sums are for covariances of `shape`; they are empty without it. If a `posterior` (n, K)
-        is given, the sums are weighted by it, and the other two results are undefined.
+        The sums are for covariances of `shape`; if `shape` is None, they are empty. If `posterior`
+        (n, K) is given, it weights the sums, and posteriors and log-likelihoods are undefined.
         """
         s, (k, p) = rows.by_pattern, self.means.shape
         own = np.empty((len(rows), k)) if posterior is None else posterior[s.order]
