@@ -1,4 +1,4 @@
-"""Values of the Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2), their sums and shares of sums.
+"""Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2): values, weighted sums, shares of clusters.
 
 Support vectors are stored feature by feature: ``S[k, j]`` is feature k of vector j. Loops over
 vectors thus run along contiguous memory and vectorise. Values are float32. A row's result depends
@@ -50,8 +50,8 @@ def exp2(t):
 def squared_distances(S, n, x, out):
     """Set out[j] = ||S[:, j] - x||^2 for j < n. S (d, B) and x (d,) are float32.
 
-    Squares are added in the order of the features, each with one rounding. Loops with 8, 4 or 2
-    features each read and write `out` less often, and give the same values.
+    Squares are added in the order of the features, each with one rounding. Loops that add 8, 4 or
+    2 features at a time save reads and writes of `out`, and give the same values.
     """
     d = x.shape[0]
     if d >= 8:
@@ -172,7 +172,7 @@ def kernel_row(S, n, scale, x, out):
 def weighted_sums(X, S, a, gamma):
     """Return sum_j a_j K(s_j, x_i), (n,) float32, for every row x_i of X.
 
-    X (n, d), S (d, B) and a (B,) are float32, gamma is float64. Rows fill the vector registers.
+    X (n, d), S (d, B) and a (B,) are float32, gamma is float64. Loops are vectorised over rows.
     Terms are added in the order of the vectors, in partial sums of `TERMS` terms.
     """
     n, d = X.shape
@@ -216,10 +216,10 @@ def _normalise(shares):
 def vote_shares(X, S, a, ends, gamma, power):
     """Return shares (n, k) float32 of clusters by their weighted kernel sums at rows X (n, d).
 
-    Shares of a row add up to 1. Clusters are groups of vectors S (d, B) with weights a (B,), both
-    float32, and `ends` (k,), as in `level_tree.vote`. A share is proportional to the cluster's
-    kernel sum, raised to the `power` (float64). Sums are relative to the kernel value of the
-    nearest vector, because the sums themselves vanish far from all vectors.
+    Shares of a row add up to 1. Cluster c has the columns of S (d, B) from ends[c - 1] to ends[c],
+    ends (k,) int64, and their weights in a (B,); S and a are float32. A share is proportional to
+    the cluster's kernel sum, raised to the `power` (float64). Kernel values are divided by the
+    nearest vector's value, so that sums don't vanish far from all vectors.
     """
     n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E

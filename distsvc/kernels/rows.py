@@ -59,9 +59,9 @@ def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
 
 @kernel
 def pairs_together(labels, sizes):
-    """Return the number (m, m) int64 of row pairs that two of m clusterings both have together.
+    """Return counts (m, m) int64 of row pairs in the same cluster, for every two of m clusterings.
 
-    Entry i, j counts the pairs of rows in one cluster of clustering i and in one of clustering j.
+    Entry i, j counts the pairs that share a cluster in clustering i and also in clustering j.
     labels (m, n) int32 are the rows' clusters, from 0 to sizes[i] - 1; sizes (m,) are int32.
     """
     m, n = labels.shape
@@ -85,11 +85,11 @@ def pairs_together(labels, sizes):
 
 @kernel
 def largest_others(shares, labels, others, other_shares):
-    """Set `others` (n, m) int32 to each row's m clusters with the largest shares, without its own.
+    """Set `others` (n, m) int32 to each row's m clusters with the largest shares, except its label.
 
     The clusters are sorted by descending share, then by number; m is less than k.
     `other_shares` (n, m) float32 are set to the clusters' shares. `labels` (n,) int32 are the rows'
-    own clusters. Entries of `shares` (n, k) float32 that were read out are overwritten with -1.
+    own clusters. In `shares` (n, k) float32, the entries of all these clusters are set to -1.
     """
     for i in range(shares.shape[0]):
         row = shares[i]

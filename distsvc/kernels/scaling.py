@@ -5,7 +5,7 @@ Sums depend neither on the order of rows nor on partitions. A float64 is a whole
 adding never rounds. Sums merge by adding their digits.
 
 Most values in a chunk of a column are within a few powers of ten of each other. Such values are
-first added as floats, in three parts that do not round, which is as fast as reading them.
+split into three parts, whose float sums are exact. This takes no longer than reading the values.
 """
 
 import numpy as np
@@ -112,10 +112,10 @@ def _add_extremes(X, least, most, counts):
 
 @inlined
 def _keep_ends(x, numbers, sign, least, k, ends, rows_of_ends):
-    """Insert the values x of column k into ends[:, k]: its m values with the lowest ``sign * x``.
+    """Insert values x into ends[:, k], the m values of column k with the lowest ``sign * x``.
 
-    numbers (n,) are the row numbers of the first n elements of x. `least` is the value of x with
-    the lowest ``sign * x``.
+    numbers (n,) are the row numbers of x[:n]. `least` is the value of x with the lowest
+    ``sign * x``.
     """
     m = ends.shape[0]
     if m == 0 or not sign * least < sign * ends[m - 1, k]:
@@ -136,12 +136,12 @@ def add_block(X, shift, digits, least, most, counts, numbers, ends, rows_of_ends
 
     digits (2, d, DIGITS) int64 are the sums of x - shift and of (x - shift)^2. least and most (d,)
     float64 are the extremes, and counts (d,) int64 the numbers of values. shift (d,) float64 is
-    equal for all blocks of a table, and near the data, because squares are rounded once. Digits
+    equal for all blocks of a table. It should be near the data, because squares are rounded. Digits
     overflow after 2^30 rows unless they are normalised in between.
 
     ends (2, m, d) float64 are the m lowest values of every column, ascending, and the m highest,
-    descending. The first of equal values stay. rows_of_ends (2, m, d) int64 are their row numbers.
-    numbers (n,) int64 are the row numbers of X.
+    descending. Of equal values, the first stay. rows_of_ends (2, m, d) int64 are the row numbers of
+    ends, and numbers (n,) int64 the row numbers of X.
 
     Returns the row and column of the first value that is infinite or has an infinite square, or
     (-1, -1).

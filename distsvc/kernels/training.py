@@ -131,7 +131,7 @@ def _project(S, counts, counts32, p, row, chosen, scale):
 def _losses(counts32, n, n_p, row, loss, scale):
     """Set loss[j] to the loss of merging a vector of weight n_p with vector j; see `_merge`.
 
-    row[j] is the squared distance between both vectors.
+    row[j] is the squared distance between both vectors, not their kernel value.
     """
     one = np.float32(1.0)
     for j in range(n):
