@@ -6,13 +6,13 @@
 2. The quality of a proposal is the BIC of the rows if each of its clusters is one population, whose
    columns may depend on each other (`distsvc.models.mixture.population`).
 3. Another sample of the table might prefer another proposal. Replicates simulate such samples: they
-   give the rows' log-likelihoods random signs (Liu 1988). A mixture can't win a replicate if its
-   clusters overlap and one population is as good as the best mixture of normals.
+   give the rows' log-likelihoods random signs (Liu 1988). A mixture with overlapping clusters
+   can't win a replicate in which one population is as good as the best mixture of normals.
 4. The answer is the proposal with the highest expected adjusted Rand index with the proposal that a
    replicate prefers (Fritsch and Ickstadt 2009).
 5. The previous run's answer, fitted again, is also a proposal. It is replaced only by a proposal
-   that is clearly better on rows to which neither was fitted. The test is that of Vuong (1989) for
-   models that are not nested, with the BIC's correction for the numbers of parameters.
+   that is clearly better on rows to which neither proposal was fitted. The test is Vuong's (1989)
+   for models that are not nested, with the BIC's correction for the numbers of parameters.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,9 +46,9 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 final fit on all pilot rows, and for the fit that starts from the previous answer."""
 
 SEPARATE = 0.65
-"""Adjusted Rand index up to which the clusters of a mixture count as overlapping.
+"""Maximum adjusted Rand index of likeliest and drawn clusters if the clusters of a mixture overlap.
 
-It compares each row's likeliest cluster with a cluster drawn by the row's posterior probabilities.
+Drawn clusters follow the rows' posterior probabilities.
 """
 
 REPLICATE_WORDS = 4
@@ -61,8 +61,8 @@ It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 """
 
 DRAWN, HALVES, SIGNS = 0, 1, 2
-"""Salts of three independent series of random numbers: to draw clusters, to divide the rows into
-halves, and for the signs of replicates."""
+"""Salts of three independent series of random numbers: for drawing clusters, for dividing the
+rows into halves, and for the signs of replicates."""
 
 FOLLOWED = "The clusters of the previous run were found again and kept."
 
@@ -73,8 +73,8 @@ VIEW_WORDS = {GRAPH: "a graph of near rows", MIXTURE: "a mixture of normals and 
 class PartitionProposal:
     """A partition of the first m pilot rows that one view proposes.
 
-    Populations are fitted to the clusters in `drawn`. Fitted to the likeliest clusters (`labels`),
-    they would lack their tails where clusters overlap.
+    Populations are fitted to the clusters in `drawn`. Populations of the likeliest clusters
+    (`labels`) would lack tails where clusters overlap.
     """
 
     view: str  # `LEVEL_TREE`, `GRAPH`, `CENTRES` or `MIXTURE`
@@ -83,17 +83,17 @@ class PartitionProposal:
     make: Callable[[], Rule]  # makes the rule
     levels: LevelSets | None = None  # set if a level tree made the partition
     quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))  # set by `describe`
-    support: float = 1.0  # share of the models, or of the runs of k-means, that find it
+    support: float = 1.0  # share of the models, or of the runs of k-means, that find the partition
     found_again: float = 1.0  # for a mixture: agreement with partitions from halves of the rows
     agreement: float = 0.0  # probability that another sample has this answer; set by `decide`
-    preferred: float = 0.0  # share of other samples that prefer it; set by `decide`
+    preferred: float = 0.0  # share of other samples that prefer this proposal; set by `decide`
 
     @property
     def n_clusters(self) -> int:
         return len(np.unique(self.labels))
 
     def describe(self, rows: PopulationRows) -> None:
-        """Set `quality`, measured on the first pilot rows, `rows`; drop labels of other rows."""
+        """Set `quality` on `rows`, the first pilot rows, and drop the labels of all later rows."""
         m = len(rows)
         self.labels, self.drawn = self.labels[:m], self.drawn[:m]
         self.quality = quality_of(rows, np.unique(self.drawn, return_inverse=True)[1])
@@ -101,7 +101,7 @@ class PartitionProposal:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """The partitions that mixtures propose, and what one cluster is compared with."""
+    """The proposals of mixtures, the proposal of one cluster, and the best mixture's quality."""
 
     proposals: list[PartitionProposal]
     one: PartitionProposal  # proposal of one cluster
@@ -113,7 +113,7 @@ class Alternative:
     """The proposal that another sample most probably has, if it does not have the answer."""
 
     proposal: PartitionProposal
-    chance: float  # probability that another sample has it, and not the answer
+    chance: float  # probability that another sample has this proposal, not the answer
     likeness: float  # adjusted Rand index with the answer
 
 
@@ -127,7 +127,7 @@ class ViewDecision:
 
     @cached_property
     def alternative(self) -> Alternative | None:
-        """The most probable proposal that differs from the answer; None if all are like it."""
+        """The most probable proposal that differs from the answer; None if no proposal differs."""
         every = self.proposals
         indices = rand_indices([self.best.labels, *(each.labels for each in every)])
         same = indices > SAME_ANSWER
@@ -185,18 +185,18 @@ def mixture_proposals(
 ) -> Mixtures:
     """Return the partitions of n pilot rows that mixtures propose.
 
-    The best fit with each number of components is a proposal. In the best fit of all, the two most
-    confused clusters are joined, again and again, and each result is a proposal. A proposal with
-    very small clusters is left out; with `n_clusters`, it is used if there is no other. Without
-    `n_clusters`, a partition is also left out if mixtures of half of the rows do not find it again,
-    and one more mixture is fitted from `start`, the previous answer.
+    The best fit with each number of components is a proposal. From the best fit of all, the two
+    most confused clusters are joined repeatedly, and each result is a proposal. Proposals with very
+    small clusters are dropped; with `n_clusters`, they are used if there are no others. Without
+    `n_clusters`, mixtures of half of the rows must find a partition again. A mixture fitted from
+    `start`, the previous answer, is then proposed, too.
 
-    Three arguments have the same n rows. In `rows`, numbers are random draws from their cells;
-    mixtures are fitted to these. In `values`, numbers are medians of their cells, as when a rule
-    labels the table; these decide the sizes of clusters. `latent` (n, r) has continuous variables,
-    from which k-means finds starts. Random numbers are keyed by `row_numbers` (n,) int64, the
-    rows' numbers in the table. ``make_rule(mixture, cluster, labels)`` returns a rule from a
-    mixture, the clusters (K,) of its components and the labels (n,) of the rows.
+    `rows`, `values` and `latent` have the same n rows. In `rows`, numbers are random draws from
+    their cells; mixtures are fitted to these draws. In `values`, numbers are medians of their
+    cells, as when a rule labels the table; these decide the sizes of clusters. `latent` (n, r) has
+    continuous variables, from which k-means finds starts. Random numbers are keyed by `row_numbers`
+    (n,) int64, the rows' numbers in the table. ``make_rule(mixture, cluster, labels)`` returns a
+    rule from a mixture, the clusters (K,) of its components and the labels (n,) of the rows.
     """
     m = min(len(rows), DECISION_ROWS)
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
@@ -267,11 +267,11 @@ def _agreement_of_halves(
     shape: Shape,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """Return how well mixtures of half of the rows find each partition in `labels` again, (k,).
+    """Return the agreement (k,) of each partition in `labels` with mixtures of half of the rows.
 
     Mixtures with covariances of a `shape` are fitted to each half, and partition all n rows. The
-    result is the highest adjusted Rand index of a partition (n,) in `labels` with one of these,
-    averaged over both halves.
+    agreement is the highest adjusted Rand index with any of their partitions (n,), averaged over
+    both halves.
     """
     prior = Prior.of(rows)
     order = np.argsort(keyed_uniforms(row_numbers[: len(rows)], HALVES))
@@ -290,7 +290,7 @@ def _agreement_of_halves(
 
 
 def _sizes(mixture: NormalMixture, cluster: np.ndarray, rows: MixtureRows) -> np.ndarray:
-    """Return the number of `rows` (k,) by cluster; `cluster` (K,) is that of each component."""
+    """Return the number of `rows` (k,) by cluster; `cluster` (K,) has the components' clusters."""
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
     return np.bincount(labels, minlength=int(cluster.max()) + 1)
 
@@ -307,8 +307,8 @@ def _refit(
     """Fit the previous answer to tonight's rows; drop clusters with fewer than `least` rows.
 
     EM runs from `start`, and again after each drop. `rows`, `values` and `shape` are as in
-    `mixture_proposals`. Return the last start, the mixture, the cluster (K,) of each component, and
-    the posteriors (n, k) of clusters.
+    `mixture_proposals`. Return the start of the last EM, the mixture, the cluster (K,) of each
+    component, and the posteriors (n, k) of clusters.
     """
     prior = Prior.of(rows)
     while True:
@@ -354,8 +354,8 @@ def _final_rule(
 ) -> Rule:
     """Return the rule of a mixture; cluster 0 is the largest among the rows `values`.
 
-    A mixture that was fitted to a part of the `rows` is first fitted to all, by EM. A mixture
-    `before` of earlier rows is then the prior, as in `run_em`.
+    A mixture that was fitted to a part of the `rows` is first fitted to all by EM. The prior of EM
+    is `before`, a mixture of earlier rows, as in `run_em`.
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = run_em(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)

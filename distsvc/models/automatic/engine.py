@@ -40,7 +40,7 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 MAX_MIXED = 40
-"""Maximum number of columns in a mixture; of more columns it takes principal components.
+"""Maximum number of columns in a mixture. A mixture of more columns takes principal components.
 
 The time to describe populations grows with the square of this number.
 """
@@ -55,8 +55,7 @@ CLEAR = 1.0
 """Minimum score of the columns' level trees at which no graph is needed."""
 
 SAME_LENGTH = 1e-2
-"""Maximum range of the squared norms of rows that count as normalised, relative to their variance.
-"""
+"""Maximum range of the squared norms of normalised rows, relative to the rows' total variance."""
 
 MODELLED_KINDS = ("binary", "category", "ordinal", ZERO_INFLATED)
 """Kinds of columns in the job file that need a model; other kinds are numbers as stored."""
@@ -134,8 +133,8 @@ class AutomaticEngine(Engine):
     ) -> ColumnModel | None:
         """Model the columns of stored pilot rows X (m, d) with keys (m,), if they need models.
 
-        Return None if they need none: either no column varies, or `stays_as_stored` and no kind or
-        scale from the job file (`given`) needs a model. `nominal` (d,) bool marks columns of
+        Return None if no column varies, or if neither the rows (`stays_as_stored`) nor the kinds
+        and scales from the job file (`given`) need models. `nominal` (d,) bool marks columns of
         category codes. `before` is the previous run's model. If columns are modelled, `learned`
         converts the pilot rows for `set_pilot`.
         """
@@ -190,8 +189,8 @@ class AutomaticEngine(Engine):
     def uses_graph(self) -> bool:
         """Whether a graph is needed. Modelled columns always need one.
 
-        Stored columns need none if there are at most `FLAT`, if rows lie on a few points, or if the
-        level trees of the columns, which must have learned, are clear.
+        Stored columns need no graph in three cases: at most `FLAT` columns, rows on a few points,
+        or clear level trees of the columns. These trees must have learned.
         """
         if self.modelled is not None:
             return True

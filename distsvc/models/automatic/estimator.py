@@ -84,8 +84,8 @@ class AutoClustering(MixedClusterEstimator):
     agreement_ : float
         Estimated probability that another sample of the table has this answer (adjusted Rand index
         above 0.8). If columns are modelled, it is the share of simulated samples that prefer this
-        answer. Without `n_clusters`, a mixture's partitions count less the worse mixtures of half
-        of the rows find them again. If columns stay as stored, it is estimated as in
+        answer. Without `n_clusters`, a mixture's partition is weighted by its agreement with
+        mixtures of half of the rows. If columns stay as stored, it is estimated as in
         `SupportVectorClustering`; with `n_clusters`, it is the share of the models, or of the runs
         of k-means, that find this answer.
     likeness_ : float or None

@@ -50,7 +50,7 @@ class ModelledRows:
     row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
     mixed: MixtureRows  # draws of numbers, and levels of categories
     labelled: np.ndarray  # (m, D) float64: rows as rules label them, medians of cells
-    scales: tuple[ScaledNumbers, ...]  # mapped numbers; then stored ones, unless all are components
+    scales: tuple[ScaledNumbers, ...]  # mapped, then stored numbers; components are only mapped
     cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
 
     @classmethod

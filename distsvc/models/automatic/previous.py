@@ -32,7 +32,7 @@ class PreviousAnswer:
 
     @property
     def by_landmarks(self) -> bool:
-        """Whether the labels are those of the nearest landmark: a graph's point, or a centre."""
+        """Whether `rule` labels a row by its nearest landmark: a graph's point, or a centre."""
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:
@@ -51,8 +51,8 @@ class PreviousAnswer:
     def start(self, rows: MixtureRows, columns: ColumnModel) -> MixtureStart:
         """Return the start from which a mixture is fitted to the first n <= m pilot rows.
 
-        It is the previous mixture, if there was one, of columns or components that have not
-        changed. Otherwise each previous cluster is a component, with posteriors of 0 and 1.
+        It continues the previous mixture if there was one, and if its columns or components have
+        not changed. Otherwise each previous cluster is a component, with posteriors of 0 and 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
         axes = None if self.columns is None else self.columns.axes

@@ -29,7 +29,7 @@ class DensityFloors(OfMixture):
 
     A wrong value can be usual in its column, but not beside the row's other values. So a row is
     also outside if its log density in a mixture is below its cluster's floor. A row's score is the
-    lower of two: by near rows, and by the log density above the floor, in standard deviations.
+    minimum of its score by near rows and its log density minus the floor, in standard deviations.
     Models of earlier versions have no floors; then only near rows count. Means are relative to the
     origin of prepared rows.
     """
@@ -146,7 +146,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
 
 
 def of_latent(rule: AnyRule, layout: PreparedLayout) -> AnyRule:
-    """Return a rule of latent variables as a rule of prepared rows, whose other columns weigh 0."""
+    """Return a rule of latent variables as a rule of prepared rows; all other columns weigh 0."""
 
     def wide(directions: np.ndarray) -> np.ndarray:
         out = np.zeros((len(directions), layout.width), np.float32)

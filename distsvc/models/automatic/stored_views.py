@@ -168,7 +168,7 @@ class StoredViews(Views):
         return self.graph_rule(levels) if self.has_graph else self.tree.rule_of(levels)
 
     def _labels(self, levels: LevelSets) -> np.ndarray:
-        """Return the labels of pilot rows in a cut; of the graph's rows only, if there is one."""
+        """Return a cut's labels of all pilot rows, or with a graph, of the graph's pilot rows."""
         return self.graph_labels(levels) if self.has_graph else levels.labels(levels.pilot)
 
 
