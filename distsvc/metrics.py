@@ -1,7 +1,7 @@
 """Validity indices of a clustering, with and without known classes.
 
-Rows with a negative label are unlabelled. Indices that compare clusters with classes count them as
-one cluster; indices of distances ignore them.
+Rows with a negative label are unlabelled. Indices that compare clusters with classes count these
+rows as one cluster; indices that use distances ignore these rows.
 """
 
 import math
@@ -187,9 +187,9 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
 
     Notes
     -----
-    Purity is as in Pham, Le and Dang (2017), section 5.2, except that N_ij is divided by the rows
-    of the cluster, N_i, not by N_j. Only N_i makes it a share. A single cluster or row has the
-    values of scikit-learn.
+    Purity is as in Pham, Le and Dang (2017), section 5.2, except that N_ij is divided by N_i, the
+    number of rows of the cluster, not by N_j, which would not give a share. For a single cluster
+    or row, indices are as in scikit-learn.
 
     See Also
     --------

@@ -1,1 +1,1 @@
-"""The algorithms that the papers compare theirs with."""
+"""The algorithms with which the papers compare their own."""

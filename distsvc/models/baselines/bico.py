@@ -76,16 +76,16 @@ class BICO(StreamBaseline, CentreBaseline):
     Parameters
     ----------
     n_clusters : int, default=8
-        Clusters wanted. If there are fewer distinct rows, there are fewer clusters and a warning.
+        Number of clusters. With fewer distinct rows, there are fewer clusters and a warning.
     size : int or None, default=None
         Maximum number of clustering features. None: 200 ``n_clusters``, the authors' advice, but at
         most a million.
     n_init : int, default=10
-        Restarts of k-means on the coreset, by k-means++. The restart with the lowest cost is used.
+        Number of k-means++ starts on the coreset. The start with the lowest cost is used.
     n_jobs : int or None, default=None
-        Threads for blocks of rows; as in `SupportVectorClustering`.
+        Number of threads for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
-        Seed of the restarts, and of the order in which `fit` takes the rows. `partial_fit` takes
+        Seed of the starts, and of the order in which `fit` takes the rows. `partial_fit` takes
         them in their own order.
 
     Attributes
@@ -104,10 +104,10 @@ class BICO(StreamBaseline, CentreBaseline):
     coreset_sums_ : ndarray of shape (m,), float64
         Sum of squared distances of each feature's rows from their mean.
     inertia_ : float
-        The sum of squared distances of all rows to the centre of their feature. It is an upper
-        bound of the k-means cost on all rows.
+        The sum of squared distances of all rows to the cluster centre nearest to their feature's
+        mean. It is an upper bound of the k-means cost on all rows.
     n_seen_ : int
-        Rows so far.
+        Number of rows so far.
 
     Notes
     -----
