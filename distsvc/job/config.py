@@ -64,7 +64,7 @@ Sections: TypeAlias = dict[str, Any]
 
 
 class _Section(Form, extra="forbid"):
-    """Base of sections. Their types are strict: numbers are neither texts nor booleans."""
+    """Base of sections; unknown keys and values of other types are errors."""
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -99,10 +99,10 @@ class InputConfig(_Section):
 
     path: Annotated[Several, Field(repr=False)]
     """A file, folder or glob, or a list of them; local, or a URL. `delta://` and `iceberg://`
-    name tables of a lake."""
+    name tables of Delta Lake and Iceberg."""
     columns: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
-    """The features. Default: every column of numbers, and every boolean or text column of few
-    levels where the algorithm takes categories."""
+    """The features. Default: numeric columns; also boolean columns and text columns with few
+    values if the algorithm takes categories."""
     exclude: Annotated[tuple[Text, ...], Field(strict=False)] = ()
     """Columns that are not features. Default: none."""
     id: Text | None = None
@@ -176,8 +176,8 @@ class PreprocessConfig(_Section):
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] | None = None
-    """Scale of columns or rows. Default: each column is modelled if the algorithm models columns,
-    otherwise `standard`."""
+    """Scale of columns or rows. Default: `standard`; the algorithms `auto` and `mixture` model
+    each column instead."""
     missing: Literal["auto", "error", "drop", "median"] = "auto"
     """Policy for missing values: an error, a row without a label, or the median. Default: missing
     values stay missing if the algorithm takes them, and are an error otherwise."""
@@ -203,7 +203,7 @@ class ColumnKind(_Section):
     ]  # fmt: skip
     """Kind of the values; `ignore` leaves the column out."""
     scale: Literal["identity", "root", "log", "logit"] | None = None
-    """The scale of a column that is not ordinal, binary or a category. Default: by the values."""
+    """The scale, unless kind is ordinal, binary or category. Default: chosen from the values."""
 
     @model_validator(mode="after")
     def _scale_of_amounts(self) -> Self:
@@ -240,7 +240,7 @@ class ModelConfig(_Section):
     """The approximate minimum rows of a cluster; smaller ones are merged into the nearest."""
 
     def parameters(self) -> Section:
-        """Return the estimator's parameters in the job, and the seed if the estimator has one."""
+        """Return the estimator's parameters from the job, with `seed` as `random_state`."""
         given = self.model_dump(exclude=self._own_keys(), exclude_none=True)
         settings = given.pop("settings", None)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
@@ -248,12 +248,12 @@ class ModelConfig(_Section):
         return of_job(self.algorithm, given, settings) | seed
 
     def _own_keys(self) -> set[str]:
-        """Return the common keys that are not parameters of this algorithm's estimator."""
+        """Return the keys of `ModelConfig` that are not parameters of the estimator."""
         return ModelConfig.model_fields.keys() - PARAMETERS[self.algorithm].keys()
 
     @property
     def most_clusters(self) -> int | None:
-        """The maximum number of clusters, unless it is a parameter of the estimator."""
+        """`max_clusters`, or None if it is a parameter of the estimator."""
         return self.max_clusters if "max_clusters" in self._own_keys() else None
 
     @model_validator(mode="after")
@@ -289,7 +289,7 @@ MIXED = ("auto", "mixture")
 
 
 def _with_algorithm(model: object) -> object:
-    """Return a ``[model]`` section with its algorithm, which the other keys may imply."""
+    """Return a ``[model]`` section whose algorithm, if missing or "auto", follows from its keys."""
     # Keys that the default algorithm lacks mean support vector clustering.
     default = DEFAULT_MODEL.algorithm
     if not isinstance(model, dict) or model.get("algorithm", default) != default:
@@ -333,13 +333,13 @@ class ContinuityConfig(_Section):
 
 
 def _limit(value: object) -> Section:
-    """Return the table of a check; the value false means that the check has no limit."""
+    """Return a check as a dict; the limit false becomes None, which disables the check."""
     given = value if isinstance(value, dict) else {"limit": value}
     return given | {"limit": None} if given.get("limit") is False else given
 
 
 def _never(value: object) -> Section:
-    """Return the table of a check; the value true means a limit of 0."""
+    """Return a check as in `_limit`; the limit true becomes 0."""
     given = _limit(value)
     return given | {"limit": 0.0} if given.get("limit") is True else given
 
@@ -369,7 +369,7 @@ Bound = TypeVar("Bound")
 
 
 class CheckConfig(_Section, Generic[Bound]):
-    """A check with a limit, None if the check is off, and a limit for warnings."""
+    """A check: `limit`, or None if disabled, and `warn`, for warnings."""
 
     level: Literal["error", "warn"] = "error"
     limit: Bound | None
@@ -383,7 +383,7 @@ class CheckConfig(_Section, Generic[Bound]):
 
 
 class NightsCheck(CheckConfig[Shares]):
-    """A check with two limits, relative to the median of the last `nights`."""
+    """Limits relative to the median value of the last `nights` runs."""
 
     nights: Annotated[int, Field(ge=1, le=365)] = 1
 
@@ -402,8 +402,8 @@ class ChecksConfig(_Section):
     """
 
     same_units: Never | None = None
-    """Whether a result is held back if a column's unit seems to have changed: if all its values
-    are about the same multiple of the previous run's values."""
+    """Whether to hold back a result if a column's unit seems to have changed. All its values are
+    then about the same multiple of the previous run's values."""
     min_rows: Limit | None = None
     """The least number of rows with a label."""
     max_rows: Limit | None = None
@@ -421,7 +421,7 @@ class ChecksConfig(_Section):
     max_rows_moved: Limit | None = None
     """The largest share of the rows that the previous model puts into another cluster."""
     max_ids_moved: Limit | None = None
-    """The largest share of the ids in both runs that have another cluster than before."""
+    """The largest share of the rows in both runs (by `id`) that changed their cluster."""
     max_new_share: Limit | None = None
     """The largest share of the clusters with new ids."""
     max_gone_share: Limit | None = None
@@ -436,7 +436,7 @@ class ChecksConfig(_Section):
     min_agreement: Limit | None = None
     """The least chance that another sample of the table gives the same answer."""
     unique_id: Never | None = None
-    """Whether rows that share an id, or have none, hold a result back."""
+    """Whether to hold back a result if rows share an id or lack one."""
 
     @model_validator(mode="after")
     def _warns_before_it_holds_back(self) -> Self:
@@ -472,19 +472,19 @@ another unit, or a single value.
 
 
 class ClusterConfig(_Section):
-    """``[cluster]``: workers, and how the table is cut. Labels never depend on these keys."""
+    """``[cluster]``: workers, and sizes of tasks and blocks. Labels never depend on these keys."""
 
     workers: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    """Worker processes on this machine; 0 is this process. Default: 0 below 64 MiB, else one per
-    core."""
+    """Worker processes on this machine; 0 uses this process. Default: one per core, or 0 for
+    tables below 64 MiB."""
     threads: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Threads of each worker."""
     partition_rows: Rows = 1_000_000
-    """Rows of a task and of an output file. Tasks with more than 1 GiB get fewer rows."""
+    """Rows of a task and of an output file; fewer if the table has many columns."""
     block_rows: Rows | None = None
-    """Rows in memory at a time. Default: by the number of columns."""
+    """Rows in memory at a time. Default: chosen from the number of columns."""
     workdir: PathOrUrl | None = None
-    """A folder or bucket for a run's work. Default: in the output."""
+    """A folder or bucket for a run's intermediate files. Default: in the output."""
 
 
 class OutputConfig(_Section):
@@ -505,7 +505,7 @@ class OutputConfig(_Section):
 
     @property
     def shares(self) -> bool:
-        """Whether each row's share of its cluster is published, as `top` also requires."""
+        """Whether each row's share of its cluster is published; `top` implies it."""
         return self.membership or self.top > 0
 
     def optional(self) -> Section:
@@ -539,7 +539,7 @@ UNDECIDING: Any = {
     "output": {"path"},
     "continuity": {"previous", "reference"},
 }
-"""Keys outside a job's digest, since they don't affect labels or have a digest of their own."""
+"""Keys that a job's digest excludes: the previous run, and keys that do not affect labels."""
 
 
 class Job(_Section):
@@ -565,7 +565,7 @@ class Job(_Section):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether columns are modelled; then categories and missing values are allowed."""
+        """Whether the algorithm models each column, and takes categories and missing values."""
         return self.model.algorithm in MIXED and self.preprocess.scale is None
 
     @property
@@ -608,7 +608,7 @@ class Job(_Section):
         return self
 
     def _check_columns(self) -> None:
-        """Raise ValueError if a key uses a column that another key excludes or uses otherwise."""
+        """Raise ValueError if keys contradict each other about a column."""
         given, kinds, encode = self.input, self.columns, self.preprocess.encode
         ignored = dict.fromkeys(given.exclude, "input.exclude")
         ignored |= {name: f"columns.{name}" for name, of in kinds.items() if of.kind == IGNORE}
@@ -634,7 +634,7 @@ class Job(_Section):
                 raise ValueError(f"{key} names {name!r}, which is not among input.columns")
 
     def digest(self) -> str:
-        """Return a SHA-256 of all keys that decide labels, without the previous run."""
+        """Return the SHA-256 of all keys outside `UNDECIDING`, as hexadecimal digits."""
         content = self.model_dump(mode="json", exclude=UNDECIDING)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -34,7 +34,7 @@ DATED = ("input", "continuity", "output")
 
 PREVIOUS_KEY = "continuity.previous"
 EARLIER_NIGHTS = 31
-"""Maximum number of nights that a dated ``continuity.previous`` becomes: its own, earlier ones."""
+"""Number of nights, up to the run's own, that a dated ``continuity.previous`` stands for."""
 
 PLAIN_TYPES = {
     "a valid tuple": "a list",
@@ -177,7 +177,7 @@ def _parse_toml(text: str, source: str) -> Sections:
 
 
 def _setting(setting: str) -> tuple[str, object, str]:
-    """Return key, value and part of a setting ``section.key=value``, or ``.key.part=value``."""
+    """Return key, value and part ("" if none) of a setting such as ``section.key.part=value``."""
     name, equals, text = setting.partition("=")
     name, value = name.strip(), _value(text)
     section, _, key = name.partition(".")
@@ -265,7 +265,7 @@ def _dated(name: str, value: object, day: datetime.date) -> object:
 
 
 def _explain(error: ValidationError) -> list[str]:
-    """Return a sentence for each wrong field; a field with several types has several errors."""
+    """Return one sentence for each wrong field, combining the errors of its alternative types."""
     items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
     for item in error.errors():
         place = item["loc"]
@@ -348,7 +348,7 @@ def present_name(name: str) -> str:
 
 
 def keys_like(option: str, least: float = 0.75) -> list[str]:
-    """Return the keys named like an option, such as ``--gama``; `least` is the similarity."""
+    """Return the keys most similar to an option such as ``--gama``; `least` is the threshold."""
     option = option.lstrip("-").replace("-", "_")
     names = [name for key in known_keys() for name in (key, key.partition(".")[2])]
     close = difflib.get_close_matches(option, names, 1, least)

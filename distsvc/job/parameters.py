@@ -377,7 +377,7 @@ and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}
-"""The estimator's name of the job key ``n_clusters``, for algorithms with another name."""
+"""Name of the parameter that the job key ``n_clusters`` sets, if different, by algorithm."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
 """Default nu of jobs without nu and C; the default of estimators is scikit-learn's 0.5."""
@@ -431,7 +431,7 @@ def support_vector_rules(given: Given) -> None:
 
 
 def published_rules(given: Given) -> None:
-    """Raise ParameterError if the papers' method lacks gamma or C, or has other parameters."""
+    """Raise ParameterError unless the parameters suit the papers' method."""
     gamma, solver = given["gamma"], given["solver"] or "bsgd"
     if gamma in (None, "auto") or is_several(gamma):
         raise ParameterError(
@@ -477,7 +477,7 @@ JOINT_RULES: dict[str, Callable[[Given], None]] = {
 
 
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> Parameters:
-    """Return the parameters of a job, with those defaults that differ from the estimators'."""
+    """Return the estimator's parameters for a job: `given`, and defaults that only jobs have."""
     key = CLUSTER_KEYS.get(algorithm)
     if key is not None and "n_clusters" in given:
         if key in given:
