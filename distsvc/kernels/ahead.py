@@ -1,8 +1,8 @@
-"""Compiles the kernels of the default job in other processes while the job or fit begins.
+"""Compilation of the default job's kernels in other processes while the job or fit begins.
 
-Numba compiles one kernel at a time in a process. So on an empty cache, a command or a fit with
-several threads starts processes that compile kernels into the cache. If the command needs a kernel
-that another process compiles, it compiles a different kernel while it waits.
+Numba compiles one kernel at a time in a process. So if the cache lacks kernels, a command or a fit
+with several threads starts helper processes that compile into the cache. If the main process needs
+a kernel that a helper is compiling, the main process compiles a different kernel meanwhile.
 """
 
 import gc
@@ -50,7 +50,7 @@ FORMS = {
 }
 """Argument types of the default job's kernels, in the order of compilation.
 
-A type is a NumPy code; an array's has a colon and the number of dimensions. Kernels with a long
+A type is a NumPy code; arrays add a colon and the number of dimensions. Kernels with a long
 compilation come first. Kernels that the job calls first come last: its own process compiles them.
 """
 
@@ -96,7 +96,7 @@ class Helpers:
     def start(self) -> None:
         """Start the processes if they do not run; errors are ignored.
 
-        A program that contains Python, such as a frozen application, starts none.
+        A program that contains Python, such as a frozen application, starts no process.
         """
         is_python = Path(sys.executable or "").name.startswith(("python", "pypy"))
         command = [sys.executable, "-P", "-m", __name__]
@@ -118,10 +118,10 @@ class Helpers:
 
 @contextmanager
 def compiling_ahead(n_threads: int = MAX_PROCESSES + 1) -> Iterator[None]:
-    """Compile the kernels that the cache lacks in other processes, during the block.
+    """Compile missing kernels in other processes while the ``with`` block runs.
 
     The processes start at once if the cache is empty, else when a missing kernel is needed. They
-    end with the block. With one thread, or without a second core, no process is started.
+    end with the ``with`` block. With one thread, or without a second core, no process is started.
     """
     folder, n = jit.cache_folder(), min(n_threads, _cores(), MAX_PROCESSES + 1) - 1
     if n < 1 or folder is None or not os.access(folder, os.W_OK) or numba.config.DISABLE_JIT:

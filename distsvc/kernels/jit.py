@@ -213,7 +213,7 @@ class _InFolder(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of one kernel; errors are logged, and a lock makes one process compile."""
+    """Numba's cache of a kernel, with logged errors and a compilation lock."""
 
     _impl_class = _InFolder
     _began: float | None = None  # time of the miss, minus `_compile_seconds` so far
@@ -339,7 +339,7 @@ def _log_once(event: str, process: int) -> None:
 
 
 class _Part(JITCodeLibrary):
-    """Code of a function that kernels call, without machine code: kernels translate it."""
+    """Code library, without machine code, of a function that kernels call."""
 
     def add_ir_module(self, ir_module: Any) -> None:
         if ir_module.name != "cfunc_wrapper":  # numba's own functions have this wrapper
@@ -407,7 +407,7 @@ def inlined(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def always_inlined(function: Callable[..., Any]) -> Any:
-    """As `inlined`, but the compiler can't leave a call because the function is long."""
+    """As `inlined`, but the compiler must inline every call, also of a long function."""
     return inlined(function, forceinline=True)
 
 

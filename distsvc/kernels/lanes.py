@@ -2,9 +2,9 @@
 
 A compiler that may reorder a sum uses as many partial sums as fit into vector registers, and fuses
 multiplications and additions if the processor can. The last bits then depend on the processor. Here
-both are explicit. Element j is added to partial sum j % 32, whatever the register width. Then the
-halves of the partial sums are added until one number is left. The elements after the last multiple
-of 32 use 8 partial sums, and the last few elements use one.
+order and fusing are explicit. Element j is added to partial sum j % 32, whatever the register
+width. Then the halves of the partial sums are added until one number is left. The elements after
+the last multiple of 32 use 8 partial sums, and the last few elements use one.
 
 Processors without fused multiply-add compute `fma` in software, slowly, with the same result.
 Without compilation, results are equal up to rounding.
@@ -125,7 +125,7 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
 
 
 class _RowCode:
-    """Writes the vector code of one call, whose arrays have `ROWS_AT_ONCE` columns."""
+    """Generator of LLVM code for vectors of `ROWS_AT_ONCE` elements."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, kinds: list[types.Type], values: Any):
         self.builder = builder
@@ -139,7 +139,7 @@ class _RowCode:
         self.first = context.get_constant(types.intp, 0)
 
     def read(self, array: Any, place: ir.Value, element: ir.Type) -> ir.Value:
-        """Return row `place` of an array as a vector of `element`, a type as large as its own."""
+        """Return row `place` of an array as a vector of `element`, a type of the same size."""
         at = self._address(array, place, element)
         return self.builder.load(at, align=1, typ=_vector(element))
 
@@ -206,7 +206,7 @@ def _is_less(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _upper(builder: ir.IRBuilder, row: ir.Value) -> ir.Value:
-    """Return the upper 16 bits of an int32 vector, by one permutation of its halves."""
+    """Return the upper 16 bits of each element of an int32 vector, by one permutation."""
     halves = builder.bitcast(row, ir.VectorType(INT16, 2 * ROWS_AT_ONCE))
     none, places = ir.Constant(halves.type, ir.Undefined), [*range(1, 2 * ROWS_AT_ONCE, 2)]
     return builder.shuffle_vector(halves, none, ir.Constant(_vector(INT32), places))
@@ -354,7 +354,7 @@ def sum_below(squares, limits, start, stop, step, sums, counts):
     """Set sums (ROWS_AT_ONCE,) float32 to the sum of each column's elements below its limit.
 
     counts (ROWS_AT_ONCE,) int32 are set to the number of these elements. squares (m, ROWS_AT_ONCE)
-    int16 are from `column_squares`, and limits (ROWS_AT_ONCE,) int32 are the bits of such numbers.
+    int16, from `column_squares`, and limits (ROWS_AT_ONCE,) int32 are bits of bfloat16 numbers.
     The rows range(start, stop, step) are added in this order.
     """
     part = squares[start:stop:step]
