@@ -1,8 +1,8 @@
 """The trees of two baselines: a coreset tree for BICO, and a growing tree for SPDC.
 
 A coreset tree summarises a stream of rows by c clustering features, its slots. Slot i represents
-weights[i] rows with the mean means[i] and the sum of squared distances sums[i] from it. Its
-reference point references[i] is the first of these rows and never moves.
+weights[i] rows with the mean means[i]; sums[i] is the sum of squared distances from the mean. The
+reference point references[i] is the slot's first row and never moves.
 
 Arrays of slots are references, means (c, d), weights and sums (c,) float64. The tree is stored as
 linked lists: child (c + 1,) int64 has the first child of every slot, and of the root at the end;
@@ -58,7 +58,7 @@ def _growth(weight, mean, other, other_mean):
 
 @inlined
 def _absorb(i, j, means, weights, sums, free, n_free):
-    """Merge slot j into slot i, and add j to the free slots; the children of j stay in place."""
+    """Merge slot j into slot i, and add j to the free slots; lists of children do not change."""
     sums[i] += sums[j] + _growth(weights[i], means[i], weights[j], means[j])
     weights[i] += weights[j]
     share = weights[j] / weights[i]

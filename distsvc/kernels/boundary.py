@@ -17,7 +17,7 @@ from distsvc.kernels.level_tree import root_of
 from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, lowest, squared_distances
 
 STACK_SIZE = 1024
-"""Size of the stack for pairs of boxes; each of at most 64 levels of the tree adds two or fewer."""
+"""Stack size in pairs of boxes; each of at most 64 levels of the tree adds at most two pairs."""
 
 
 @kernel
@@ -176,7 +176,7 @@ def _distances(V, first, last, S, out):
 
 @inlined
 def _inside(from_p, from_q, apart, a, scale, samples, level, values):
-    """Return True if sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment.
+    """Return True if sum_j a_j K(s_j, .) is at least `level` at all samples of a segment.
 
     from_p and from_q (B,) float64 are the squared distances of the ends from the vectors. `apart`
     is the squared distance between the ends. A point x = (1 - t) p + t q has
@@ -222,9 +222,9 @@ def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, fores
 def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, values):
     """Return True if a bound shows that no segment from box u to box v is inside.
 
-    Sample s of every such segment lies in a box between u and v. At the vectors' distances from
-    that box, the weighted kernel sum is an upper bound. No segment is inside if the bound is below
-    `level` for one of the `samples`.
+    Sample s of any segment from u to v lies in a box between u and v. The weighted kernel sum at
+    the vectors' distances from this box is an upper bound. No segment is inside if the bound is
+    below `level` for one of the `samples`.
     """
     d, b = S.shape
     one, zero = np.float32(1.0), np.float32(0.0)

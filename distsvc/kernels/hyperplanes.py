@@ -3,8 +3,8 @@
 Nodes are numbered from 0 by level; node j has the children 2 j + 1 and 2 j + 2. Its hyperplane is
 {x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. Arrays with one number
 for each feature are float32; b and variances, which a row changes only a little, are float64. Means
-need no float64: a float32 mean stops moving after some 10^7 visits, when a row moves it by less
-than half a unit in the last place, and its sampling error is a thousand times larger than this.
+can be float32: rounding stops their updates only after some 10^7 visits. By then, their sampling
+error is a thousand times their rounding error.
 """
 
 import math
@@ -70,8 +70,8 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
     and the step c, the new v has ||v - c e||^2 = 1 - 2 c p + c^2 ||e||^2 and (v - c e).e = p -
     c ||e||^2.
 
-    decays (m,) float64 are the table of `bandwidth_decays`. A power takes as long as all other work
-    of a node for a row, so it is computed only for rows beyond the table.
+    decays (m,) float64 is the table of `bandwidth_decays`. The power in h is slow, and computed
+    only if t >= m.
     """
     d = X.shape[1]
     bottom = visits.shape[0] // 2
@@ -141,7 +141,7 @@ def route(X, V, thresholds, spreads, children):
     is the least |V[j].x - thresholds[j]| / spreads[j] on the path, or infinity without hyperplanes.
 
     Rows of a block descend together, level by level, so that memory accesses of several rows
-    overlap. Nodes are unsigned, which saves a check for negative indices.
+    overlap. Node indices are unsigned, which saves a check for negative indices.
     """
     n = X.shape[0]
     ends = np.zeros(n, np.int32)
@@ -179,7 +179,7 @@ def add_rows(X, ends, counts, sums, squares):
 
 @kernel
 def path_shares(X, V, thresholds, widths, children, labels, shares):
-    """Add the shares of clusters by a tree of hyperplanes to `shares` (n, k) float32.
+    """Add each row's shares of the clusters of a tree of hyperplanes to `shares` (n, k) float32.
 
     The root's share is 1. A node's first child gets 1 / (1 + exp((V.x - threshold) / width)) of the
     node's share, and the second child the rest. Leaves add their shares to their clusters.

@@ -1,7 +1,7 @@
 """Coordinate descent for the duals of linear one-class problems (Chou, Lin and Lin 2020).
 
-The problem is min 1/2 scale a'XX'a + p'a over 0 <= a <= 1 with a constant sum of a. The code calls
-a alpha, (n,) float64. p (n,) is float64.
+The problem is min 1/2 scale a'XX'a + p'a over 0 <= a <= 1 with a constant sum of a. In the
+code, a is `alpha` (n,) float64. p (n,) is float64.
 
 The vector u = X'a, (d,) float64, is stored. A component of the gradient, G_i = scale u.x_i + p_i,
 then costs one dot product (eq. (2.3)). A step moves a pair of rows: a_i grows and a_j falls by the
@@ -200,8 +200,8 @@ def descend(
 def extremes(G, alpha, rows):
     """Return the lowest gradient G where alpha < 1, and the highest G where alpha > 0.
 
-    Only the `rows` (m,) int64 are compared. Their alpha can increase or decrease, respectively. If
-    no alpha can, the results are infinity and -infinity.
+    Only the `rows` (m,) int64 are compared. The lowest G is infinity if no alpha is below 1, and
+    the highest G is -infinity if no alpha is above 0.
     """
     least, most = np.inf, -np.inf
     for i in rows:

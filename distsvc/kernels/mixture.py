@@ -1,7 +1,7 @@
 """Expectation maximisation (EM) for mixtures of normals times categorical distributions.
 
-In shapes, K is the number of components, p of numeric columns, q of categorical columns, L of their
-levels in all, and n of rows. `fit_cells` fits normals to one column whose values are known up to a
+Letters in shapes: K components, p numeric and q categorical columns, L levels of all categorical
+columns together, n rows. `fit_cells` fits normals to one column whose values are known up to a
 cell.
 """
 
@@ -45,7 +45,7 @@ AXES_SWEEPS = 2
 
 @inlined
 def factorise(S, n, lower):
-    """Set lower (n, n) to the Cholesky factor of S (n, n), which may be the same array.
+    """Set lower (n, n) to the Cholesky factor of S (n, n); `lower` may be S itself.
 
     Pivots that are negative by rounding are replaced by a small positive number.
     """
@@ -62,7 +62,7 @@ def factorise(S, n, lower):
 
 @inlined
 def invert_lower(S, n, lower):
-    """Set lower (n, n) to the inverse Cholesky factor of S (n, n); return its log determinant."""
+    """Set lower (n, n) to the inverse Cholesky factor of S (n, n); return log det(lower)."""
     factorise(S, n, lower)
     total = 0.0
     for a in range(n):
@@ -124,8 +124,8 @@ def invert(A, n, inverse):
 def exponential(t):
     """Return e^t for t <= 0, with a relative error below 1e-15; 0 below `MIN_LOG_SHARE`.
 
-    The compiler can vectorise it, unlike the C library's function. The result is 2^w times the
-    Taylor polynomial of e^r of degree 12, with t = w log 2 + r, w a whole number and |r| < 0.35.
+    The compiler can vectorise it, unlike the C library's function. With t = w log 2 + r, w a
+    whole number and |r| < 0.35, the result is 2^w times the Taylor polynomial of e^r of degree 12.
     """
     x = t if t > MIN_LOG_SHARE else MIN_LOG_SHARE
     whole = np.int32(x * (1.0 / LOG_TWO) - 0.5)
@@ -500,7 +500,7 @@ def maximise(
     `second` and the covariances are (K, p, p) if they are full or tied, and (K, 1, p) if diagonal.
     prior (p, p) is the prior's scatter, and prior_shares (L,) are its probabilities of levels. If
     covariances are tied, axes (p, p) are updated. MIN_RELATIVE_SD**2 times prior[a, a] is added to
-    the variances of number a, as if it were measured with this relative error.
+    the variances of numeric column a, as the variance of a measurement error.
     """
     k, p = first.shape
     is_full = second.shape[1] == p and p > 1
@@ -607,8 +607,8 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
 
     edges (m + 1,) float64 are the ascending borders of m cells, from -inf to inf; counts (m,) are
     float64. weights, means and sds (k,) float64 are the start, and are set to the fit. A standard
-    deviation is at least `least_sd`, and at least the width of the cell with the mean unless this
-    cell is open. Iterations end when the log-likelihood gains less than `tolerance`.
+    deviation is at least `least_sd`, and at least the width of the mean's cell, if finite.
+    Iterations end when the log-likelihood gains less than `tolerance`.
     """
     m, k = counts.shape[0], means.shape[0]
     # Probability, and mean and mean square of the standardised value, of each normal in each cell.

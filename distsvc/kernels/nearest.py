@@ -55,7 +55,7 @@ def _set_bounds(low, high, x, bounds):
 
 @kernel
 def nearest_point(X, P, numbers, clusters, low, high):
-    """Return the index (n,) int32 of a point in the nearest cluster to every row of X (n, d).
+    """Return the index (n,) int32 of some point of the nearest cluster, for each row of X (n, d).
 
     The nearest cluster has the nearest point. Of equally near points, the point with the lowest
     index decides. If every cell is its own cluster, the result is the nearest point itself.
@@ -106,10 +106,9 @@ def nearest_point(X, P, numbers, clusters, low, high):
 def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
     """Set farthest[t] to the wanted[t]-th lowest element of column t of `squares`, for t < n.
 
-    The search is a bisection of all columns together. In a column it ends early at a bound that
-    exactly wanted[t] elements do not exceed; then farthest[t] is this bound. counts (ROWS_AT_ONCE,)
-    is overwritten. Loops run to the variable n, because LLVM unrolls loops of a constant length to
-    scalar code.
+    All columns are bisected together. If exactly wanted[t] elements are at most the current bound,
+    farthest[t] is this bound, which may exceed the element. counts (ROWS_AT_ONCE,) is overwritten.
+    Loops run to the variable n, because LLVM unrolls loops of a constant length to scalar code.
     """
     low, high = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     limits, active = np.empty(ROWS_AT_ONCE, np.int32), np.int32(0)
@@ -134,7 +133,7 @@ def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
 
 @kernel
 def set_nearest(points, rows, first, squares, numbers):
-    """Find the k nearest other rows of b rows, from number `first` on, by ascending distance.
+    """Find the k nearest other rows of each of b rows from index `first` on, nearest first.
 
     points (m, d) float32 and rows (m, d) float64 are one table in two precisions, m > k. `squares`
     (b, k) float64 are set to squared distances, and `numbers` (b, k) int64 to indices. Among equal
@@ -202,8 +201,6 @@ def log_nearness(X, P, k, least, out):
     square, with an error of 0.2 % at most, because squares are rounded to 8 significant bits. If
     x_i equals a point, one such point is skipped, since x_i itself may be among the points. `least`
     is a positive float32, the minimum of the mean squares. Rows with NaN distances get NaN.
-
-    Rows fill the vector registers. The last row is repeated to fill its block.
     """
     (n, d), m = X.shape, P.shape[1]
     points = np.empty((m, d), np.float32)

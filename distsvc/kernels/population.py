@@ -21,7 +21,7 @@ TAILS = (3.0, 5.0, 8.0, 14.0)
 
 MAX_TERMS = 60
 """Maximum number of products and hinges that are tried for a numeric column; those with the highest
-correlation are tried. Also the maximum number of coefficients of a category, except intercepts."""
+correlation are tried. Also the maximum number of slopes in the model of a categorical column."""
 
 MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
 """Quantiles of residuals that are tried as the mode of a two-piece normal. A mode at a quantile
@@ -84,7 +84,7 @@ def fill_term(V, knots, place, term, out):
 
 @inlined
 def centre(x):
-    """Subtract the mean from x (m,), and return it."""
+    """Subtract the mean from x (m,) in place; return the mean."""
     mean = total(x) / x.shape[0]
     for i in range(x.shape[0]):
         x[i] -= mean
