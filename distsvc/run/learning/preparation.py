@@ -17,7 +17,7 @@ from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
 TABLES, SALTS, COLUMNS = "column_tables", "column_salts", "column_model"
-"""Names of a column model's two arrays, and of its fact."""
+"""Names of a column model's two arrays and its JSON description in a `Result`."""
 
 PREPARATION_FIELDS: dict[str, Field] = {
     "centre": ArrayField("float64", "d"),
@@ -57,7 +57,7 @@ class Preparation:
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
     def learned(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d), prepared for learners.
+        """Return prepared rows (n, n_learned) for learners, from raw rows X (n, d).
 
         The row numbers `rows` (n,) seed the random draws of a column model.
         """
@@ -67,7 +67,7 @@ class Preparation:
         return np.ascontiguousarray(drawn - self.origin[self.columns.layout.latent], np.float32)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) float64, prepared for the rule as float32 or float64."""
+        """Return prepared rows (n, width), float32 or float64, for the rule, from X (n, d)."""
         if self.columns is not None:
             return self.columns.centred(X, self.origin)
         if self.float64:
@@ -85,7 +85,7 @@ class Preparation:
 
     @classmethod
     def restored(cls, result: Result, d: int | None = None) -> Self:
-        """Return the preparation of `d` columns in a result; `DataError` names a wrong field."""
+        """Return the preparation in a result; `DataError` if a field is wrong or not of size d."""
         a, described = result.arrays, result.facts.get(COLUMNS)
         origin = {} if described is None else {"origin": ArrayField("float64", "D")}
         check_fields(PREPARATION_FIELDS | origin, result.facts | a, {} if d is None else {"d": d})
@@ -110,12 +110,12 @@ class Preparation:
 
 
 def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return raw rows X (n, d) with keys (n,) uint64, prepared for learners."""
+    """Return prepared rows for learners, from raw rows X (n, d) with keys (n,) uint64."""
     return Preparation.read(run).learned(X, sampling.rows_of(run.plan.seed, keys))
 
 
 def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) -> np.ndarray:
-    """Return a block's rows (n, D), prepared for the rule; extreme rows are clipped if too long."""
+    """Return a block's prepared rows (n, D) for the rule, with overlong extreme rows clipped."""
     table = run.plan.table
     Z = preparation(block.X)
     try:
@@ -130,13 +130,13 @@ def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) ->
 
 
 def clip_rows(Z: np.ndarray) -> np.ndarray:
-    """Return prepared rows Z (n, d) with values clipped, so that no row is too long for a rule."""
+    """Return prepared rows Z (n, d), clipped so that no row is longer than `MAX_ROW_LENGTH`."""
     most = float(MAX_ROW_LENGTH / np.sqrt(Z.shape[1]))
     return np.clip(Z, -most, most)
 
 
 def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
-    """Raise `DataError` if a prepared row of Z (n, d) is too long for a rule."""
+    """Raise `DataError` if a prepared row of Z (n, d) may be longer than twice `MAX_ROW_LENGTH`."""
     try:
         check_length(Z, 2.0 * MAX_ROW_LENGTH)
     except UnusableRowsError:

@@ -65,13 +65,13 @@ class Memory:
     """Memory of the driver and of a worker."""
 
     driver: Terms = field(default_factory=dict)
-    worker: Terms = field(default_factory=dict)  # empty without workers; an algorithm's: of a task
+    worker: Terms = field(default_factory=dict)  # empty without workers; of an algorithm: per task
 
 
 def sample_blocks(
     run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield an epoch's prepared blocks (n, d) from `first` on, as `sampling.memory_blocks` does."""
+    """Yield an epoch's prepared blocks (n, d), starting with block number `first`."""
     yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 
 
@@ -115,7 +115,7 @@ def keyed_blocks(
     epoch: int,
     first: int = 0,
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks of an epoch from number `first` on, as returned by `prepare(rows, keys)`."""
+    """Yield ``prepare(rows, keys)`` of each block of an epoch, starting with number `first`."""
     # A block has the rows of all parts with keys in one range, so it is a uniform sample even of a
     # sorted table. While a block is in use, the next is read.
 
@@ -180,7 +180,7 @@ def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
 def _in_ranges(
     run: RunDirectory, ranges: Ranges | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-    """Return keys and raw rows of the sample's parts, and the slice of each in the ranges."""
+    """Yield keys, raw rows, and the slice of rows in the ranges, for each part of the sample."""
     if not ranges:
         return ((keys, X, slice(None)) for keys, X in _parts(run))
     low, high = ranges[0][0], ranges[-1][1]

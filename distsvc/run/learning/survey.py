@@ -113,7 +113,7 @@ def sampling_phase(run: RunDirectory) -> Phase:
 
 
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
-    """Return a partition's column sums, and its parts of the pilot and of the sample."""
+    """Return a partition's column sums, pilot and sample; `again` leaves out extreme rows."""
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums, ends = ColumnSums.empty(plan.shift.copy()), ColumnEnds.empty(plan.shift.size)
     facts = run.read(keys_of(phase)).facts
@@ -174,7 +174,7 @@ def pilot_limit(plan: Plan) -> int:
 
 
 class Pilot:
-    """The rows X (m, d) with the lowest keys (m,), up to `limit`, in the order of keys."""
+    """Rows X (m, d) with the lowest keys (m,), ascending, none above `limit`."""
 
     def __init__(self, plan: Plan, limit: int = LAST_KEY):
         self.most, self.limit = plan.pilot_rows, np.uint64(limit)
@@ -259,7 +259,7 @@ def keys_of(phase: Phase) -> str:
 def _write_keys(
     steps: Steps, phase: Phase, ranges: Ranges, more: dict[str, int] | None = None
 ) -> None:
-    """Write the sample's range of keys [low, high), and `more`, for the tasks of a phase."""
+    """Write the result `keys_of(phase)`: the sample's range of keys [low, high), and `more`."""
     low, high = _ends(ranges)
     steps.run.write(keys_of(phase), Result({"low": low, "high": high} | (more or {})))
 
@@ -281,7 +281,7 @@ class ExtremeRow(NamedTuple):
 
 
 def find_extreme_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[ExtremeRow]:
-    """Return the few rows far outside the `Reach` of the pilot (m, d), in the order of rows."""
+    """Return the few rows, ascending, that lie too far outside the pilot's `Reach` for learning."""
     # Such a row is among the most extreme rows of the column that decides its distance.
     most, known = most_aside(len(pilot)), dict[int, ExtremeRow]()
     distances = np.where(ends.rows < 0, 0.0, Reach.of(pilot).distances(ends.values))
@@ -314,7 +314,7 @@ def learned_blocks(
 
 
 def keys_of_rows(run: RunDirectory, rows: np.ndarray, extreme: np.ndarray) -> np.ndarray:
-    """Return the keys (n,) uint64 of rows (n,) as if the table lacked the rows `extreme` (m,)."""
+    """Return the keys (n,) uint64 of rows (n,), renumbered without the rows `extreme` (m,)."""
     return sampling.row_keys(run.plan.seed, rows - np.searchsorted(extreme, rows))
 
 
