@@ -151,7 +151,7 @@ def _named_once(features: list[Any]) -> list[Any]:
 
 
 class ModelInput(Form):
-    """The id, label and filter of the model's job."""
+    """The id column, the column of known classes, and the filter of the model's job."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -161,7 +161,7 @@ class ModelInput(Form):
 
 
 class ModelFile(Form):
-    """The content of ``model.json``; `restored` checks its facts with the arrays."""
+    """The content of ``model.json``; `restored` checks it against the arrays."""
 
     format: int
     algorithm: Literal[tuple(PARAMETERS)]  # type: ignore[valid-type]

@@ -48,7 +48,7 @@ class Check:
     advice: str = ""  # cause and advice, added to the words of a failed check
 
     def words(self, found: Value, limits: Sequence[float]) -> str:
-        """Return the value found in words, with enough decimals to differ from the `limits`."""
+        """Return a measured value in words, with enough decimals to differ from the `limits`."""
         (before, value, after), places, scale = found, self.places, 100 if self.share else 1
         if value is None:
             return "not measured"
@@ -64,7 +64,7 @@ class Check:
         return low <= value <= high
 
     def outcome(self, given: CheckConfig[Any], run: RunMetrics, is_default: bool) -> CheckPart:
-        """Return the outcome of the check; `given` has its limits, from the job or by default."""
+        """Return the outcome; `given` has the limits, from the job or (`is_default`) by default."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
@@ -132,7 +132,7 @@ def _cluster_rows(run: RunMetrics) -> Value:
 
 
 def _changed(run: RunMetrics, new: bool) -> float | None:
-    """Return the share of this run's clusters that are `new`, or of the previous run's that ended.
+    """Return the share of new clusters in this run if `new`, else of ended ones in the previous.
 
     Return None if there is no previous run to compare with.
     """

@@ -58,7 +58,7 @@ from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
 MIN_FREE_BINS = 10
-"""Minimum number of histogram bins with rows, beyond one per column, to call two tables equal."""
+"""Minimum number of nonempty bins, not counting one per column, to call two tables equal."""
 
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
@@ -256,10 +256,9 @@ def _with_units_of_parts(
     pilot: np.ndarray,
     labelled: Labelled,
 ) -> list[ColumnDrift]:
-    """Return drifts of columns; add a change of unit that only rows of one category level have.
+    """Return the drifts, with changes of unit added that affect only one level of a category.
 
-    `old` has the counts of the earlier table's columns `names` (d,). The pilot rows (m, d) have
-    these columns.
+    The columns `names` (d,) are those of the earlier table's counts `old` and of `pilot` (m, d).
     """
     counted = labelled.contents.features
     parts = [
@@ -288,7 +287,7 @@ def _with_units_of_parts(
 
 
 def _has_equal_values(run: RunDirectory, labelled: Labelled) -> bool:
-    """Return True if the histogram of each column equals that in the previous run's table.
+    """Return True if every column has the same histogram in this run and in the previous run.
 
     Return False if few bins have rows, since equal histograms can then be chance.
     """
@@ -394,10 +393,10 @@ def _changes(
 MOVES_FILE = "moves.parquet"
 
 BEFORE, NOW = "cluster_before", "cluster_now"
-"""Names of the columns with an id's cluster in the previous and this run; null without the id."""
+"""Columns with an id's cluster in the previous run and in this run; null if a run lacks the id."""
 
 BUCKET_ROWS = 2**21
-"""Mean number of rows of both runs whose ids are compared at a time, as one bucket of hashes."""
+"""Mean number of rows of both runs in a bucket of hashed ids; buckets are compared in turn."""
 
 
 def write_moves(

@@ -63,9 +63,9 @@ class Previous:
         return self.model.learned_from
 
     def way_back(self, output: str) -> str:
-        """Return advice to withdraw this run if it was published although checks failed, else "".
+        """Return advice to withdraw this run if it was published despite failed checks, else "".
 
-        If this run is at `output`, the advice is to publish the run that it replaced.
+        If the next run has the same `output`, the advice is to roll back instead.
         """
         if not self.manifest.override:
             return ""
@@ -172,7 +172,7 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
 
 LINEAGE = "lineage"
 UNCLAIMED = "unclaimed"
-"""Name of the fact with the reason if ids of new clusters could not be reserved."""
+"""Key of the error message if ids of new clusters could not be reserved."""
 
 
 def ids_of(

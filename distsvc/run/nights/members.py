@@ -29,11 +29,11 @@ class Members:
     def published(
         self, keys: np.ndarray, labels: np.ndarray, outliers: np.ndarray, ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and outlier flags (n,) of rows: for members, the published ones.
+        """Return `labels` and `outliers` (n,) of rows, with the published values of members.
 
-        All rows that are no members of a cluster in `ids` (k,) keep `labels` and `outliers` (n,),
-        which the previous model assigned. The rows' `keys` (n,) are unique. A label is a position
-        in `ids`.
+        The previous model assigned `labels` and `outliers`. Other rows, and members of clusters
+        that are not in `ids` (k,), keep them. The rows' `keys` (n,) are unique. A label is a
+        position in `ids`.
         """
         labels, outliers = labels.copy(), outliers.copy()
         _, here, own = np.intersect1d(keys, self.keys, assume_unique=True, return_indices=True)
@@ -102,7 +102,7 @@ def members_of(steps: Steps, manifest: Manifest, store: Store, last_key: int) ->
 def _published(
     manifest: Manifest, store: Store, column: str, kind: pa.DataType
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield the previous run's ids (n,), cast to `kind` and hashed, labels and outlier flags."""
+    """Yield hashes (n,) of the previous run's ids (cast to `kind`), labels and outlier flags."""
     names = [column, "label", *({"outlier"} & set(manifest.columns))]
     for part in label_parts(manifest, store, names):
         known = part.filter(part[column].is_valid())
