@@ -38,10 +38,10 @@ from distsvc.storage.rows.features import (
 REST = "all others"
 
 MIN_COUNT = 10
-"""Minimum number of rows of a cluster, and of missing and present values, to describe them."""
+"""Minimum rows of a compared cluster; for missing values, minimum rows with and without a value."""
 
 USUAL_SHARE = 0.98
-"""Minimum share of some rows, such as a cluster's, with the level that is usual for them."""
+"""Minimum share of a cluster's rows, or of missing values, at a level that counts as usual."""
 
 
 def columns_part(
@@ -270,10 +270,10 @@ class SeparatingColumn:
     column: str
     pairs: list[tuple[int, int]]  # ids of the clusters
     separates_all: bool = False  # `pairs` has every pair of clusters
-    is_removable: bool = False  # this is the only flag or category among the separating columns
+    is_removable: bool = False  # the only flag or category that separates clusters
     may_be_code: bool = False  # the column may have codes of categories
     factor: float | None = None  # common ratio of the pairs' medians, if a unit may explain it
-    among_numbers: bool = False  # flags or categories separate the pairs, too
+    among_numbers: bool = False  # the only number; flags or categories differ, too
 
     @property
     def clause(self) -> str:
@@ -311,9 +311,9 @@ def separating_columns(
 ) -> list[SeparatingColumn]:
     """Return each column that is the only one in which some clusters of the pilot differ.
 
-    If the rows of a category have another unit, their clusters differ in the category and in one
-    number. Such a number counts if the medians of all pairs of clusters have a common ratio. `ids`
-    (k,) are the clusters' ids. The columns `integers` may have codes of categories.
+    A number may differ together with categories if all pairs of medians have a common ratio: rows
+    of a category then have another unit. `ids` (k,) are the clusters' ids. The columns `integers`
+    may have codes of categories.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:

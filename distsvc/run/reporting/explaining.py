@@ -164,10 +164,10 @@ def plane(
 ) -> Sample:
     """Return the points to draw: by two columns, by a column and the score, or by two directions.
 
-    Rows are `raw` (m, d) and prepared, X (m, D), with labels and scores (m,). The first prepared
-    column of stored column j is ``firsts[j]``. Rows `absent` (m,) bool had missing values. The
-    directions separate clusters; for a single cluster they are principal components. If all columns
-    repeat each other, there is one direction, which is drawn with the score.
+    `raw` (m, d) has no missing values; `absent` (m,) is the mask of rows with filled values. X
+    (m, D) are the prepared rows, with the first column ``firsts[j]`` for stored column j. The two
+    directions separate clusters, or are principal components if there is one cluster. If all
+    columns repeat each other, the only direction is drawn with the score.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
@@ -208,7 +208,7 @@ def plane(
 
 
 def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) -> np.ndarray | None:
-    """Return rows X (m, d) in the plane (m, 2) that separates clusters; None for one cluster."""
+    """Return coordinates (m, 2) of X in the plane that separates clusters; None for one cluster."""
     # Only few directions are used, since any partition looks separated in a plane of many columns.
     own = rule.plane(X)
     if own is not None:

@@ -122,7 +122,7 @@ def page_of(report: Report) -> str:
 
 
 def rename_clusters(output: Output, job: Job) -> Report:
-    """Publish the page and tables of a run again if its job has other names; return the report."""
+    """Publish a run's page and tables again if the job renames clusters; return the report."""
     report = read_report(output)
     if report.names == job.names:
         return report
@@ -158,13 +158,13 @@ MOSTLY_MISSING = 0.8
 
 
 MOSTLY_OUTSIDE = 0.5
-"""Share of a cluster's rows outside above which the report warns about the cluster."""
+"""Share of outliers in a cluster above which the report warns about the cluster."""
 
 
 def make_report(
     run: RunDirectory, job: Job, learned: Learned, comparison: Comparison, command: str
 ) -> Report:
-    """Return the report without its phases; its labels are cluster ids."""
+    """Return the report, with cluster ids as labels and no phases."""
     labelled = comparison.labelled
     counts, labeller, rule = labelled.counts, labelled.labeller, labelled.labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)
@@ -313,9 +313,9 @@ def _doubts_of_missing(parts: Parts, ids: np.ndarray) -> list[str]:
 
 
 def notes_of_outside(sizes: np.ndarray, ids: np.ndarray) -> list[str]:
-    """Return warnings about clusters that mostly lie outside, unless most rows of the table do.
+    """Return warnings about clusters of mostly outliers; none if most rows are outliers.
 
-    `sizes` (k, 2) are the rows of each cluster inside and outside, and `ids` (k,) the cluster ids.
+    `sizes` (k, 2) counts each cluster's rows inside and outside; `ids` (k,) are the cluster ids.
     """
     rows, outside = sizes.sum(axis=1), sizes[:, 1]
     if outside.sum() > MOSTLY_OUTSIDE * rows.sum():
@@ -371,7 +371,7 @@ def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
 
 
 def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
-    """Return validity indices: of all rows if they use known classes, else of the pilot."""
+    """Return validity indices: with known classes for all rows, without them for pilot rows."""
     table = np.column_stack(list(counts.classes.values()))
     indices = {
         name: IndexValue(value=value, rows=counts.n_rows)
@@ -391,7 +391,7 @@ READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/
 
 
 def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int, held: bool) -> RowsPart:
-    """Return the query for the rows of a cluster, and the labels of a small table."""
+    """Return queries for the rows of cluster `label`, and all labels as CSV if there are few."""
     table, output = run.plan.table, job.output.path.rstrip("/")
     name, held_query = table.id or ROW_NAME, ""
     if job.output.format == "parquet":
@@ -411,7 +411,7 @@ def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int, held: boo
 def _sql(folders: Sequence[str], label: int, id: str | None, layout: str, job: Job) -> str:
     """Return the DuckDB query for rows of a cluster; the labels are in `folders` of the output.
 
-    If there are ids, and one path with the table, labels are joined with the table's columns.
+    If the table has ids and a single path, the query joins its columns to the labels.
     """
     output = job.output.path.rstrip("/")
     names = ", ".join(_text(f"{output}/{folder}/*.parquet") for folder in folders)
