@@ -31,8 +31,8 @@ class DePDDP(TreeBaseline):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Maximum number of clusters. None: split until no node has a minimum. `fit` warns if minima
-        run out before.
+        Maximum number of clusters. None: split until no node has a minimum. `fit` warns if it finds
+        fewer clusters.
     bandwidth : float, default=1.06
         Standard deviation of the kernel in units of s N^-1/5, for a node of N rows whose
         projections have the standard deviation s. 1.06 is Silverman's, optimal for normal rows.
@@ -42,10 +42,10 @@ class DePDDP(TreeBaseline):
     min_samples : int, default=5
         Minimum number of rows on each side of a split.
     grid_size : int, default=512
-        Points of the grid on which the density is computed, at least 16. It is doubled for a node
-        until four steps fit into the node's bandwidth.
+        Number of grid points of the density, at least 16. It is doubled for a node until four grid
+        steps fit into the node's bandwidth.
     n_jobs : int or None, default=None
-        Threads for blocks of rows; as in `SupportVectorClustering`.
+        Number of threads for blocks of rows; as in `SupportVectorClustering`.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class DePDDP(TreeBaseline):
     directions_ : ndarray of shape (n_nodes, d), float32
         A node's first principal component, of unit length, its largest entry positive. 0 in a leaf.
     thresholds_ : ndarray of shape (n_nodes,), float64
-        A row x with ``direction . (x - centre_)`` at most this goes to the first child.
+        A row x goes to the first child if ``direction . (x - centre_)`` is at most the threshold.
     children_ : ndarray of shape (n_nodes, 2), int64
         Numbers of the children, -1 in a leaf. Node 0 is the root; nodes are numbered as they were
         added.
@@ -69,7 +69,7 @@ class DePDDP(TreeBaseline):
         The node's density at its lowest minimum; infinity without a minimum. A density integrates
         to 1.
     counts_ : ndarray of shape (n_nodes,), int64
-        Rows of every node.
+        Number of rows of every node.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
 

@@ -116,7 +116,7 @@ class CentreBaseline(Baseline):
         return self._rule().groups(self._sizes(), k)
 
     def _sizes(self) -> np.ndarray:
-        """Return the number of rows (k,) of each centre, or the sum of their weights."""
+        """Return the size (k,) of each cluster: the sum of its rows, weights or memberships."""
         return np.bincount(self.labels_, minlength=len(self.cluster_centers_))
 
     def _rule(self) -> Centres:

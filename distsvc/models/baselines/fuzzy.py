@@ -19,16 +19,16 @@ from distsvc.models.rows.threads import map_blocks, map_threads
 class FuzzyCMeans(CentreBaseline):
     """k-means in which a row belongs to every cluster to some degree.
 
-    The best memberships u for the centres and the best centres for the memberships are computed in
-    turns. Neither step raises the objective, the sum of u^m times squared distance.
+    Two steps alternate: the best memberships u for the centres, and the best centres for the
+    memberships. Neither step raises the objective, the sum of u^m times squared distance.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        Clusters wanted.
+        Number of clusters.
     m : float, default=2.0
-        The fuzzifier, above 1. Near 1, memberships are 0 or 1, as in k-means. For large m, all
-        approach 1 / k, and all centres may end at the mean.
+        The fuzzifier, above 1. Near 1, memberships are 0 or 1, as in k-means. For large m,
+        memberships approach 1 / k, and all centres may end at the mean.
     tol : float, default=0.0001
         Iterations end when no membership has changed by more than this.
     max_iter : int, default=300
@@ -37,7 +37,7 @@ class FuzzyCMeans(CentreBaseline):
         Number of starts, from rows drawn by k-means++. The start with the lowest final objective is
         used.
     n_jobs : int or None, default=None
-        Threads for the starts and for blocks of rows; as in `SupportVectorClustering`.
+        Number of threads for the starts and for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
         Seed of the starts.
 
@@ -142,9 +142,9 @@ class FuzzyCMeans(CentreBaseline):
 def alternate(
     X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter: int
 ) -> tuple[np.ndarray, list[float], bool]:
-    """Iterate fuzzy c-means from first centres (k, d) on rows X (n, d), both float64.
+    """Iterate fuzzy c-means from initial centres (k, d) on rows X (n, d), both float64.
 
-    Return the last centres, the objectives of all iterations, and whether `tol` was reached.
+    Return the final centres, the objectives of all iterations, and True if `tol` was reached.
     """
     memberships = memberships_of(cdist(X, centres, "sqeuclidean"), m)
     objectives: list[float] = []

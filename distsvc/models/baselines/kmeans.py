@@ -1,4 +1,4 @@
-"""k-means, called C-Means in the papers: scikit-learn's, with a rule for jobs."""
+"""scikit-learn's k-means, called C-Means in the papers, with a rule that labels rows in jobs."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -19,7 +19,7 @@ class KMeans(CentreBaseline):
     Parameters
     ----------
     n_clusters : int, default=8
-        Clusters wanted.
+        Number of clusters.
     init : {"k-means++", "random"}, default="k-means++"
         Method of drawing the first centres. Hofmeyr (2021) draws them at random.
     n_init : int, default=10
@@ -29,7 +29,7 @@ class KMeans(CentreBaseline):
     tol : float, default=0.0001
         Iterations end when the centres move by less than this, relative to the columns' variances.
     n_jobs : int or None, default=None
-        Threads for blocks of rows; as in `SupportVectorClustering`.
+        Number of threads for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
         Seed of the starts.
 
@@ -47,7 +47,7 @@ class KMeans(CentreBaseline):
     inertia_ : float
         The sum of squared distances to the centres.
     n_iter_ : int
-        Iterations of the start that is used.
+        Number of iterations of the start that is used.
 
     See Also
     --------

@@ -65,9 +65,9 @@ class Centres(Rule):
 
     @classmethod
     def by_size(cls, centres: np.ndarray, X: np.ndarray, weights: np.ndarray | None = None) -> Self:
-        """Return the rule of centres (k, d), sorted so that the cluster with most rows is first.
+        """Return the rule of centres (k, d), sorted by cluster size, the largest first.
 
-        The rows are X (n, d), counted by weights (n,) if they are given.
+        A cluster's size is its number of rows X (n, d), or the sum of their `weights` (n,).
         """
         sizes = np.bincount(cls(centres).labels(X), weights, len(centres))
         return cls(centres[np.argsort(-sizes, kind="stable")])
