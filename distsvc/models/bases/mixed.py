@@ -26,11 +26,11 @@ class MixedClusterEstimator(OutlierEstimator):
         return tags
 
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
-        """Return X as numbers and codes of categories (n, d), if it has text or missing values.
+        """Return a table X as rows (n, d) of numbers and codes of categories.
 
         With `reset`, as in `fit`, the columns and categories are stored. Later tables need these
-        columns, and get the codes of these categories. Arrays and rows outside memory are returned
-        unchanged, and so are all tables if the table of `fit` has only known numbers.
+        columns, and get the codes of these categories. X is returned unchanged if it is an array,
+        if it is not in memory, or if the table of `fit` has no categories and no missing values.
         """
         if reset:
             self._levels: tuple[Levels | None, ...] | None = None

@@ -96,7 +96,7 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
 
     @cached_property
     def n_clusters_(self) -> int:
-        """Number of clusters; `fit` sets it, and the clusters of a stream are found on access."""
+        """Number of clusters; set by `fit`, or computed on first access after `partial_fit`."""
         self._settle()
         return int(vars(self)["n_clusters_"])
 
@@ -150,9 +150,9 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return self._labels_by(self._values_of_cut(int(n_clusters)), X, n_clusters)
 
     def _labels_by(self, values: Values, X: TableLike, wanted: int | None = None) -> LazyValues:
-        """Return the labels of rows X, or without X of the rows of `fit`.
+        """Return the labels of rows X, or of the rows of `fit` if X is None.
 
-        Warn if there are fewer than the `wanted` number of clusters.
+        Warn if there are fewer than `wanted` clusters.
         """
         found, words = values.rule.n_clusters, "the fit has only {}"
         if X is not None:
@@ -268,9 +268,9 @@ class Passes:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
     def values(self, *columns: OfRows) -> list[LazyValues]:
-        """Return the values (n,) of each function of `columns` for all rows, in another pass.
+        """Return the values (n,) of all rows by each function in `columns`, in another pass.
 
-        They are lazy if the rows are. Errors are those of `again`.
+        Values are lazy if the rows are lazy. The errors are the same as in `again`.
         """
         if self.source.lazy:
             return [self.source.map(of_rows) for of_rows in columns]
@@ -332,7 +332,7 @@ class _LowestKeys:
         return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
-        """Lower the maximum key to what the rows so far need, and drop the rows above it."""
+        """Lower `limit` so that sample and pilot stay complete; drop the rows with higher keys."""
         keys = np.concatenate(self.keys)
         pilot = int(np.partition(keys, PILOT_ROWS)[PILOT_ROWS]) if len(keys) > PILOT_ROWS else 2**64
         self.limit = max(self.key_ranges(max(self.n_rows, 1))[-1][1], pilot)

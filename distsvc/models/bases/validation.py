@@ -70,7 +70,7 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
 def reject_weights(fit: Fit) -> Fit:
     """Wrap the `fit` of an estimator, so that `sample_weight` raises an error with the reason.
 
-    The signature of `fit` lacks `sample_weight`, because scikit-learn looks for it there.
+    `fit` has no parameter `sample_weight`, by which scikit-learn detects support of weights.
     """
 
     @wraps(fit)

@@ -1,6 +1,6 @@
-"""Labels, scores and shares of rows by a rule, and an estimator's attributes that hold them.
+"""Labels, scores and shares of rows by a rule, and the lazy attributes of estimators.
 
-Probabilities and outlier scores take as long as some fits do, so they are computed on first access.
+Probabilities and outlier scores can take as long as a fit, so they are computed on first access.
 """
 
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ class DescribesRows(FitsRows, BaseEstimator):
 
     @property
     def exemplars_(self) -> list[np.ndarray]:
-        """For each cluster, indices of its (at most five) rows of `fit` with the highest scores."""
+        """Indices of each cluster's rows of `fit` with the highest scores, at most five."""
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
@@ -154,8 +154,8 @@ class DescribesRows(FitsRows, BaseEstimator):
         Parameters
         ----------
         n_clusters : int
-            Clusters wanted. If there are too few rows, or clusters of a baseline, there are fewer
-            clusters, and a warning.
+            Number of clusters. If there are too few rows, or a baseline has too few clusters, there
+            are fewer clusters and a warning.
         X : array-like or table of shape (n, d) or None, default=None
             Rows to label, as `fit` takes them; None for the rows of `fit`.
 
@@ -192,7 +192,7 @@ class DescribesRows(FitsRows, BaseEstimator):
         self._held = rows
 
     def _forget(self, *names: str) -> None:
-        """Delete the attributes `names`, and all about the rows of `fit`; some may be missing."""
+        """Delete the attributes `names` and the attributes of the rows of `fit`, if they exist."""
         for name in ("labels_", "_held", "_rows", *LAZY_ATTRIBUTES, *names):
             self.__dict__.pop(name, None)
 
