@@ -1,8 +1,8 @@
 """The density of one column of numbers: which scale fits best, and how many peaks there are.
 
-A stored value stands for a cell: the interval that rounds to it. The likelihood is that of the rows
-in cells. A cell has a probability on every scale, so the BICs of scales are comparable without a
-Jacobian.
+A stored value stands for a cell: the interval that rounds to it. The likelihood of a row is the
+probability of its cell. A cell has a probability on every scale, so the BICs of scales are
+comparable without a Jacobian.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ DENSITY_ROUNDING = 1e-9
 """Maximum change of a density between cells that counts as rounding, relative to its maximum."""
 
 ORIGIN_GRID = 4096.0
-"""Step between possible origins of a sum of squares, relative to the spread of a density.
+"""Step between possible origins of squares in `moments`, in units of a density's spread.
 
 Squares about an origin near the mean don't cancel the digits of the variance.
 """
@@ -66,7 +66,7 @@ INVERSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
     "log": lambda place: (np.exp(place), np.exp(place)),
     "logit": lambda place: (expit(place), expit(place) * (1.0 - expit(place))),
 }
-"""Functions by scale: they return the stored values of places on the scale, and the derivatives."""
+"""Inverses of `SCALES`: functions that return values and derivatives at places on the scale."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def described(
 
 
 def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescription:
-    """Describe a column of numbers; for a zero-inflated column, the scale of its amounts."""
+    """Describe a column of numbers; a zero-inflated column has the scale of its `amounts`."""
     of = column.map if column.amounts is None else column.amounts
     kind = column.kind
     reason = {
@@ -88,7 +88,7 @@ def _rounding(of: NumberMap, unit: str) -> str:
 
 
 def _step_words(step: str, unit: str) -> str:
-    """Return a step in days or seconds in words, such as "15 minutes"; without a unit, as it is."""
+    """Return a step of times in words, such as "15 minutes"; `step` itself if `unit` is empty."""
     if not unit:
         return step
     seconds = float(step) * (86_400 if unit == "days" else 1)

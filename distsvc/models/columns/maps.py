@@ -34,8 +34,8 @@ Below it, these scales are nearly straight lines over the column, and lose digit
 """
 
 MAX_RANGES = 1e12
-"""Distance from the learned range, in range lengths, beyond which a value outside the domain of the
-scale is mapped as if it were no farther."""
+"""Maximum distance, in lengths of the learned range, at which values outside the domain of the
+scale are extrapolated. Values beyond it are mapped as at this distance."""
 
 ROUNDING = 2.0**-23
 """Maximum distance of values that count as equal, relative to their size.
@@ -61,8 +61,8 @@ class NumberMap:
 
     A column with one peak is mapped to a standard normal by its distribution function. A column
     with several peaks is only standardised on its scale, so that the peaks stay apart. Mapped
-    values grow logarithmically beyond `ROBUST_LIMIT`. The arrays are tables between whose entries
-    the map is linear.
+    values grow logarithmically beyond `ROBUST_LIMIT`. The arrays are tables; the map is linear
+    between neighbouring entries.
     """
 
     scale: str  # key of `SCALES`
@@ -115,11 +115,11 @@ class NumberMap:
     def describes(
         self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
     ) -> bool:
-        """Return True if this map describes new rows as well as a map that is fitted to them would.
+        """Return True if this map describes new rows as well as a newly fitted map would.
 
-        The new rows have the `distinct` values (u,) with `counts` (u,). They must be rounded to the
-        step of this map. Its log-likelihood must reach the BIC of the fitted map, which has the
-        `given` kind and scale.
+        The new rows have the `distinct` values (u,) with `counts` (u,), which must be rounded to
+        the step of this map. The log-likelihood of this map must reach the BIC of a map that is
+        fitted to the new rows, with the `given` kind and scale.
         """
         if self.step and not self.has_steps(distinct, self.step):
             return False
@@ -156,8 +156,8 @@ class NumberMap:
     def _tabled(self, distinct: np.ndarray) -> Self:
         """Return this map with `values` and `mapped` set, from ascending distinct values (u,).
 
-        If there are more than `MAX_CELLS` values, `MAX_CELLS` / 2 intervals of mapped values are
-        formed, and the table has only the first and the last value of each.
+        If there are more than `MAX_CELLS` values, mapped values are divided into `MAX_CELLS` / 2
+        intervals. The table has only the first and the last value of each interval.
         """
         middle = self._scores_in_cells(distinct, np.full(len(distinct), 0.5))
         mapped = interpolated(middle, self.scores, self.targets)
@@ -171,7 +171,7 @@ class NumberMap:
         return replace(self, values=distinct[rising], mapped=mapped[rising])
 
     def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the normal scores (n,) below which `shares` (n,) of the cells of x (n,) lie."""
+        """Return the normal scores (n,) of the quantiles `shares` (n,) in the cells of x (n,)."""
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,9 +238,9 @@ class NumberMap:
         return compressed(out)
 
     def draws(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Draw a stored value from the cell of each x (n,); return four rows about it, (4, n).
+        """Draw a stored value from the cell of each x (n,); return an array with four rows, (4, n).
 
-        0. the draw; it may be infinite in an open cell
+        0. the draw, which may be infinite in an open cell
         1. the log derivative of the draw with respect to the mapped draw
         2. the log density of the mapped draw inside its cell
         3. the probability of the cell
@@ -276,7 +276,7 @@ class NumberMap:
 
     @classmethod
     def restored(cls, facts: Facts, cut: Callable[[int], np.ndarray]) -> Self:
-        """Return the map from its `facts` and `tables`; ``cut(n)`` returns the next n numbers."""
+        """Return the map from its saved `facts`; ``cut(n)`` returns the next n saved numbers."""
         if facts["scale"] not in SCALES:
             raise ValueError(f"expected a scale, one of {list(SCALES)}, found {facts['scale']!r}")
         own = {k: v for k, v in facts.items() if k not in ("knots", "values")}

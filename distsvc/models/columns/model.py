@@ -89,10 +89,10 @@ class CategoryColumn:
         return self.codes[:-1] + 0.5 * gaps, np.array(errors)
 
     def describes(self, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> bool:
-        """Return True if these shares describe new rows as well as shares fitted to them would.
+        """Return True if `shares` describe new rows as well as newly fitted shares would.
 
-        The new rows have the `distinct` codes (u,) with `counts` (u,). The log-likelihood of these
-        shares must reach the BIC of the fitted ones. `given` is not used.
+        The new rows have the `distinct` codes (u,) with `counts` (u,). The log-likelihood of
+        `shares` must reach the BIC of shares that are fitted to the new rows. `given` is not used.
         """
         levels = self.levels(distinct)
         if (levels < 0).any():
@@ -108,7 +108,7 @@ class CategoryColumn:
         """Write the prepared columns of values x (n,) to out (n, width).
 
         Latent variables are draws, keyed by the row numbers `rows` (n,) and the column's `salt`.
-        Without `rows`, they are their means, given the level.
+        Without `rows`, latent variables are conditional means, given the level.
         """
         levels = self.levels(x)
         chosen = range(1, 2) if self.n_latent == 1 else range(len(self.codes))
@@ -244,7 +244,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class PreparedLayout:
-    """Which prepared columns graphs, level trees and mixtures use; arrays are int64 indices."""
+    """Indices (int64) of the prepared columns that graphs, level trees and mixtures use."""
 
     firsts: np.ndarray  # (d,): first prepared column of each stored column
     width: int  # number of prepared columns
@@ -256,7 +256,7 @@ class PreparedLayout:
 
     @property
     def flags(self) -> np.ndarray:
-        """Category of each number (p,) int64 that is its flag; -1 if it is not zero-inflated."""
+        """Indices (p,) int64 in `levels` of the numbers' flags; -1 if not zero-inflated."""
         same = self.absent[:, None] == self.levels
         return np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, -1)
 
@@ -292,11 +292,11 @@ class ColumnModel:
     ) -> Self:
         """Fit the model to stored pilot rows (m, d), NaN where missing.
 
-        A column has no model if it is constant, or if it orders the rows as an earlier column does
-        or in reverse. `nominal` (d,) bool marks columns of category codes. `given` are kinds and
-        scales from the job file. `before` is the previous run's model: a column keeps its salt, and
-        its model if that still describes the rows. `rows` (m,) int64 are the row numbers in the
-        table, by default from 0.
+        A column has no model if it is constant, or if an earlier column has the same or the
+        reverse order of rows. `nominal` (d,) bool marks columns of category codes. `given` are
+        kinds and scales from the job file. `before` is the previous run's model: a column keeps its
+        salt, and keeps its model if the model still describes the rows. `rows` (m,) int64 are the
+        row numbers in the table, by default from 0.
         """
         rows = np.arange(len(pilot)) if rows is None else rows
         stored = np.ascontiguousarray(pilot.T, np.float64)  # sums then have one order
@@ -322,7 +322,7 @@ class ColumnModel:
         """Return this model with `axes`: principal components of the latent variables above noise.
 
         They are computed from stored pilot rows (m, d) with the row numbers `rows` (m,). The axes
-        of the previous model `before` are kept if it has some for the latent variables of this one.
+        of the previous model `before` are kept if it has axes of the same latent variables.
         """
         assert self.axes is None
         axes = None
@@ -334,7 +334,7 @@ class ColumnModel:
 
     @cached_property
     def layout(self) -> PreparedLayout:
-        """Indices of the prepared columns by their use; `latent` to `n_levels` sorted by salt."""
+        """Indices of the prepared columns by their use; all but `firsts` are sorted by salt."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
         empty: list[list[int]] = [[] for _ in range(5)]
@@ -363,9 +363,9 @@ class ColumnModel:
     def prepared(self, X: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Convert stored rows X (n, d) to prepared rows (n, width) float64.
 
-        With `rows` (n,) int64, the row numbers in the table, they are for learning: values are
+        `rows` (n,) int64, the row numbers in the table, are given in learning. Values are then
         draws from their cells, and missing numbers are draws from a standard normal. Without
-        `rows`, they are for labels: values are medians of their cells, and missing numbers are 0.
+        `rows`, as for labels, values are medians of their cells, and missing numbers are 0.
         """
         return np.ascontiguousarray(self._by_column(X, rows))
 
@@ -380,7 +380,7 @@ class ColumnModel:
         return np.ascontiguousarray(out)
 
     def _by_column(self, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-        """Return rows as `prepared` does, in Fortran order: they are computed column by column."""
+        """Return the rows of `prepared` in Fortran order, in which columns are contiguous."""
         out = np.zeros((self.layout.width, len(X))).T
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
             if column is not None:
@@ -403,7 +403,7 @@ class ColumnModel:
         return replace(self, columns=columns, salts=np.array(salts, np.uint64), axes=axes)
 
     def draws(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draw stored values for the p numbers of a mixture; they map to the draws of `prepared`.
+        """Draw stored values for the p numbers of a mixture; `prepared` has the same draws, mapped.
 
         X (n, d) are stored rows with the row numbers `rows` (n,). Return three arrays: the indices
         (n, p) int64 of cells, `NumberColumn.draws` (4, n, p), and the stored values (n, p), NaN
@@ -501,11 +501,11 @@ def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np
 
 
 def _originals(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> list[int]:
-    """Return the original of each stored column (d, m): the first that orders the rows as it does.
+    """Return the index of each column's original: the first column with the same order of rows.
 
-    The reverse order counts, too, as of a date and the days since that date. A column that has no
-    earlier original is its own. `orders` (d,) are the hashes of the columns' ranks. A column of one
-    value has no model, so it is never the original of a column that varies.
+    The reverse order counts, too, as of a date and the days since that date. Columns are `stored`
+    (d, m), and `orders` (d,) are the hashes of their ranks. A constant column has no model, so it
+    is never the original of a column that varies.
     """
     reverse = [_hash_of_ranks(-x, rows) for x in stored]
     varies = [len(np.unique(x[~np.isnan(x)])) > 1 for x in stored]
@@ -576,10 +576,10 @@ def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: Gi
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
     """Return the spike of a column of distinct values (u,), or None if it is not zero-inflated.
 
-    The spike is the commonest value, repeated, and the minimum or maximum. Two descriptions are
-    compared: a probability of the spike with a density of all other values must have a higher BIC
-    than one density of all values. Fewer than four values have no spike: for three, a density has
-    as many parameters as free probabilities.
+    The spike is the most frequent value if it is repeated, and is the minimum or maximum. A
+    probability of the spike with a density of all other values must have a higher BIC than one
+    density of all values. There is no spike among fewer than four distinct values: with three, a
+    density has as many parameters as there are free probabilities.
     """
     n, at = float(counts.sum()), int(counts.argmax())
     if at not in (0, len(distinct) - 1) or len(distinct) < 4 or counts[at] < 2:
