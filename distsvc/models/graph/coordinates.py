@@ -56,8 +56,8 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
     """Return the coordinates (m, 20) float32 of distinct points (m, p), or the reason for none.
 
     Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the walk's 20 largest eigenvalues below 1,
-    descending. psi_i are its right eigenvectors, of mean square 1 in the stationary distribution. The
-    entry of largest magnitude is positive.
+    descending. psi_i are its right eigenvectors, of mean square 1 in the stationary distribution.
+    The entry of largest magnitude is positive.
 
     No coordinates are computed for fewer than `FEWEST_POINTS` points, a lattice, or a graph in more
     than 20 pieces, whose coordinates would only identify the pieces. The neighbour search uses
