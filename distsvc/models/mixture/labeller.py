@@ -17,7 +17,7 @@ class MixtureLabeller:
 
     mixture: NormalMixture
     numbers: np.ndarray  # (p,) int64: columns with the numbers
-    absent: np.ndarray  # (p,) int64: columns that are not 0 where a number is missing; (0,): NaN is
+    absent: np.ndarray  # (p,) int64: columns that flag missing numbers; (0,) if these are NaN
     levels: np.ndarray  # (q,) int64: columns with levels, which are -1 or NaN where missing
     cluster: np.ndarray | None = None  # (K,) int32: cluster of each component; None: itself
 

@@ -40,8 +40,8 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 class ScaledNumbers:
     """Numbers of a table on one scale, (n, p) float64.
 
-    A stored value stands for a cell, all values that round to it. Draws are described; regressions
-    use the middles of cells as predictors, which have no noise.
+    A stored value stands for a cell, all values that round to it. Populations are densities of the
+    draws; their regressions have the middles of cells, without noise, as predictors.
     """
 
     draws: np.ndarray  # random values from the cells; any finite numbers where missing
@@ -73,7 +73,7 @@ class PopulationRows:
     present: np.ndarray  # (n, p) bool: True where a number is not missing
     levels: np.ndarray  # (n, q) int64: levels of categories, -1 where missing
     n_levels: np.ndarray  # (q,) int64: number of levels of each category
-    flags: np.ndarray  # (p,) int64: category that is 1 where a zero-inflated number is 0, else -1
+    flags: np.ndarray  # (p,) int64: column of a number's flag in `levels` (1 where it is 0), or -1
     n_jobs: int | None = 1  # number of threads, which changes no result
     cells: NumberCells | None = None  # None if no number is rounded
     _populations: dict[bytes, Population] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class PopulationRows:
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
         """Return the population of each cluster; `members` are the row numbers of each.
 
-        The cache is emptied of other populations, except the population of all members together.
+        The cache keeps only these populations, and the population of all members together.
         """
         found = [self.population(own) for own in members]
         whole = np.sort(np.concatenate(members))
@@ -213,9 +213,9 @@ class PopulationRows:
 
 @dataclass(frozen=True)
 class Population:
-    """Density of one cluster, column by column: numbers by `order`, then categories.
+    """Density of one cluster, column by column, for all n rows, not only its members.
 
-    The order is that of `PopulationRows`. The densities are of all n rows, not only of members.
+    Columns are numbers by `PopulationRows.order`, then categories by `category_order`.
     """
 
     log_densities: np.ndarray  # (p + q, n): log density of each column, given the previous ones
@@ -247,9 +247,8 @@ def described_numbers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit one population's regressions of the p numbers to the rows with the indices `members`.
 
-    Number i, in the order of `rows.order`, is described on the scale ``scale_of[i]``. Return its
-    log density in all rows (p, n), as a density of the mapped number, and its number of parameters
-    (p,).
+    Number i, in the order of `rows.order`, is described on the scale ``scale_of[i]``. Return the
+    log densities of the mapped numbers in all rows (p, n), and the numbers of parameters (p,).
     """
     p, log_n = len(rows.order), float(np.log(len(rows)))
     densities, parameters = np.zeros((p, len(rows))), np.zeros(p, np.int64)
@@ -276,15 +275,14 @@ def _describe_cells(
     densities: np.ndarray,
     parameters: np.ndarray,
 ) -> None:
-    """Replace the description of a rounded number by an ordered probit if that has a higher BIC.
+    """Replace the density of each rounded number by an ordered probit if that raises the BIC.
 
-    Changes `densities` (k, p, n), the log densities of rows in k clusters, and `parameters` (p,),
-    their numbers of parameters. The clusters have one probit, and differ by their means. Column
-    c n + i of the predictors V (p, k n) is row i, seen as a row of cluster c. The probit is fitted
-    to the columns `own` (m,). Numbers with more than `MOST_LEVELS` cells in these rows are skipped.
-
-    The probability of a cell is multiplied by the density of the draw inside the cell, so that both
-    descriptions are densities of draws.
+    Changes `densities` (k, p, n), the log densities of all rows in k clusters, and `parameters`
+    (p,), their numbers of parameters. The k clusters share a probit, but have their own means.
+    Columns c n to (c + 1) n of the predictors V (p + f, k n) are all rows relative to cluster c.
+    The probit is fitted to the columns `own` (m,) of V. Numbers with more than `MOST_LEVELS` cells
+    in these rows are skipped. The probability of a cell is multiplied by the density of the draw
+    inside the cell, so that both densities are of draws.
     """
     k, n, log_n = len(densities), len(rows), float(np.log(len(rows)))
     knots = knots_of(V[:, own].T)
@@ -335,11 +333,11 @@ def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int:
-    """Return the number of parameters that the BIC counts for free probabilities of u cells.
+    """Return the number of parameters for free probabilities of u cells with `counts` (u,) rows.
 
-    It makes the BIC about equal to the log marginal likelihood of the `counts` (u,), where the
-    prior is a Dirichlet distribution with the weight of one row. `prior` (u,) are its weights of
-    these cells: their probabilities by the column's model.
+    With this number, the BIC about equals the log marginal likelihood of the counts. The Dirichlet
+    prior has the weight of one row. `prior` (u,) are the prior's parameters for these cells, their
+    probabilities by the column's model.
     """
     n_rows = counts.sum() + 1.0
     log_likelihood = (np.log((counts + prior) / n_rows) * counts).sum()
@@ -350,11 +348,11 @@ def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int
 def shifted_population(
     rows: PopulationRows, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit one regression of each number that all k clusters share, about the cluster's own mean.
+    """Fit one regression of each number for all k clusters, which differ only in their means.
 
-    The regressions are fitted to the first m rows, minus the mean of the row's cluster. `labels`
-    (m,), from 0 to k - 1, are these clusters. Return the log densities (k, p, n) of all rows as
-    rows of each cluster, and the numbers of parameters (p,).
+    The regressions are fitted to the first m rows minus their cluster's means. `labels` (m,) from 0
+    are their clusters. Return the log densities (k, p, n) of all rows in each cluster, and the
+    numbers of parameters (p,).
     """
     n, p, m, log_n = len(rows), len(rows.order), len(labels), float(np.log(len(rows)))
     own = labels * n + np.arange(m)
@@ -383,9 +381,9 @@ def shifted_population(
 
 
 def _shifted(rows: PopulationRows, scale: int, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return numbers minus their cluster means, (p, k n): as rows of cluster 0, then 1, and so on.
+    """Return predictors (p + f, k n): all n rows minus the means of cluster 0, of cluster 1, ...
 
-    `labels` (m,) are the clusters of the first m rows. Missing numbers are 0.
+    `labels` (m,) are the clusters of the first m rows. Missing values are 0.
     """
     V, present = rows.ordered[scale], rows.ordered_present
     found = []
@@ -412,9 +410,9 @@ def _filled(V: np.ndarray, present: np.ndarray, members: np.ndarray) -> np.ndarr
 class Quality:
     """How well a partition describes rows: log-likelihoods and number of parameters."""
 
-    log_density: np.ndarray  # (m,) float64: log-likelihoods of the rows that were fitted
+    log_density: np.ndarray  # (m,) float64: log-likelihoods of the rows used in the fit
     n_parameters: int
-    posterior: np.ndarray | None = None  # (m, k) float64; None for one cluster, or a mixture
+    posterior: np.ndarray | None = None  # (m, k) float64; None if k = 1, or from a `NormalMixture`
     held_out: np.ndarray | None = None  # (n - m,) float64: log-likelihoods of the other rows
 
     @property

@@ -1,9 +1,9 @@
 """The search for the mixture with the best BIC: how many components, and which covariances.
 
 The covariances are full, tied (diagonal along common axes) or diagonal. Each of these shapes is
-fitted with 1, 2, ... components, until the BIC has not risen for `PATIENCE` fits. Each fit goes on
-from the best of several short runs. Two of them start from k-means. `SPLITS` others start from the
-previous fit, with one of its components split in two. Nothing is random.
+fitted with 1, 2, ... components, until the BIC has not risen for `PATIENCE` fits. Each fit starts
+from the best of several short runs. Two short runs start from k-means. `SPLITS` others start from
+the previous fit, with one of its components split in two. Nothing is random.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ PATIENCE = 2
 """Number of consecutive fits without a higher BIC that ends the search of a shape."""
 
 SPLITS = 2
-"""Number of starts that split a component of the previous fit: those with the largest scatter."""
+"""Number of components with the largest scatter that are split, each for one start of a fit."""
 
 MIN_SPLIT_ROWS = 10
 """Number of rows that a component must exceed to be split."""

@@ -87,10 +87,10 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     variance is added to its variance in every component. No component is therefore narrower than a
     twentieth of the column's standard deviation.
 
-    `score_samples` is the log density of the mapped row in the mixture, in nats, without missing
-    values. `decision_function` is the log density above the outlier limit of the row's cluster. Its
-    unit is the distance between two quantiles of the cluster's log densities: the median and the
-    5 % quantile. It is negative for four in a thousand rows of a normal cluster.
+    `score_samples` is the log density of a mapped row's known values in the mixture, in nats.
+    `decision_function` is the log density minus the outlier limit of the row's cluster. Its unit is
+    the distance between the median and the 5 % quantile of the cluster's log densities. It is
+    negative for four in a thousand rows of a normal cluster.
 
     The first block of `partial_fit` is fitted as by `fit`. Further blocks refine the mixture, but
     not the maps of columns or the number of components, by incremental EM (Neal and Hinton 1998).

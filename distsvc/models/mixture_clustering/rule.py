@@ -51,10 +51,7 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def density_depth(share: float, p: int) -> float:
-    """Return how far a quantile of the log density of p normal columns is below its median.
-
-    The unit is nats. A `share` of the rows have a lower log density than the quantile.
-    """
+    """Return median minus quantile `share` of the log density of p normal columns, in nats."""
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
 
@@ -164,7 +161,7 @@ class ComponentRule(OfMixture):
         return self._scores(posterior.argmax(axis=1), densities[:, 1])
 
     def log_densities(self, Z: np.ndarray) -> np.ndarray:
-        """Return the log densities (n,) of prepared rows Z (n, d), without their missing values."""
+        """Return the log densities (n,) of the known values in prepared rows Z (n, d)."""
         return self.labeller(Z)[1][:, 0]
 
     def check(self) -> None:
