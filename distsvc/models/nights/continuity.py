@@ -2,10 +2,10 @@
 
 1. Both models label the new rows. The Jaccard index of an old and a new cluster is the number of
    rows in both, divided by the number in at least one.
-2. A second index compares members: rows that the earlier run labelled, too, as their ids show, have
-   the labels of that run. The higher index counts. Members alone would lose a cluster that rows
-   pass through, such as new customers. The earlier model's labels alone would give a cluster's id
-   to rows that moved to its place, if they are more than its own rows.
+2. A second index compares members: a row that the earlier run also labelled (same id) has the label
+   of that run. The higher index counts. Members alone would lose a cluster that rows pass through,
+   such as new customers. The earlier model's labels alone would give a cluster's id to rows that
+   moved to its place, if they are more than its own rows.
 3. Clusters are matched one to one, so that the sum of their indices is highest (Kuhn 1955). Pairs
    below a limit are not matched.
 4. A matched cluster keeps the old id. Others get new ids, and an event says what became of each.
@@ -34,7 +34,7 @@ MATCHED_ROWS = 100_000
 
 @dataclass(frozen=True)
 class ClusterEvent:
-    """What became of an earlier cluster, or where a new cluster comes from.
+    """Event of a cluster of the earlier model or of the new model.
 
     - ``survived``: the cluster keeps its id.
     - ``split``, of an earlier cluster: at least half of its rows are in several clusters, none of
@@ -47,8 +47,8 @@ class ClusterEvent:
     id: int
     event: Event
     jaccard: float  # index with the cluster that it continues or overlaps most; 0 if there is none
-    before: int  # number of rows in the earlier model, of the rows that both models label
-    after: int  # number of these rows in the new model
+    before: int  # size in the earlier model, among the rows that both models label
+    after: int  # size in the new model, among the same rows
     others: list[int]  # ids of its pieces, of the cluster that absorbed it, or of its origin
 
 
@@ -58,7 +58,7 @@ class LabelOverlap:
 
     overlap: np.ndarray  # (k_before, k): rows by their clusters in both models
     inside: np.ndarray  # (k_before, k): `overlap` without the earlier model's outliers
-    counts: np.ndarray  # (k_before, 2): the earlier table's rows that are inside, and outliers
+    counts: np.ndarray  # (k_before, 2): numbers of inliers and of outliers in the earlier table
 
     @property
     def expected(self) -> np.ndarray:
@@ -73,10 +73,10 @@ class LabelOverlap:
 
     @property
     def belonging(self) -> np.ndarray:
-        """Number of rows in both clusters that count in the Jaccard index, (k_before, k) float64.
+        """Number of common rows that count in the Jaccard index, (k_before, k) float64.
 
-        It is `inside`. For earlier clusters that were mostly outliers, it is `overlap`, but at most
-        the `expected` size.
+        `inside`, except for earlier clusters that were mostly outliers: these have the minimum of
+        `overlap` and `expected`.
         """
         likely = np.minimum(self.overlap, self.expected[:, None])
         return np.where(self.outside, likely, self.inside)
@@ -99,7 +99,7 @@ class LabelOverlap:
 
 @dataclass(frozen=True)
 class Return:
-    """The id of a cluster that returned, and its Jaccard index with the cluster of that id."""
+    """The id of an earlier cluster that returned, and its Jaccard index with the new cluster."""
 
     id: int
     jaccard: float
@@ -132,9 +132,9 @@ def match_clusters(
 
     `ids_before` are the ids of the earlier model's clusters, by label. New ids start at `next_id`,
     above every id ever used. Two clusters can match if their Jaccard index is at least `match`, in
-    (0, 1]. `shared` counts rows that both models label. `members` counts them again, with the label
-    that a row's id had in the earlier run, if it had one. `returned` are clusters, by label, that
-    continue a cluster of a still earlier model.
+    (0, 1]. `shared` counts rows that both models label. `members` counts the same rows, but with
+    the earlier run's labels for rows that it labelled. `returned` maps labels of new clusters to
+    clusters of older models that they continue.
     """
     members = members or shared
     overlap, jaccard = shared.overlap, np.maximum(shared.jaccard(), members.jaccard())

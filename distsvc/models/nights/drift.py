@@ -27,9 +27,9 @@ UNIT_TOLERANCE = 1.3
 """Maximum ratio between the factor of a decile and the median factor, after a change of unit."""
 
 UNIT_SPREAD = 0.125
-"""Maximum logarithm of the ratio in `UNIT_TOLERANCE`, as a share of log(median factor).
+"""Maximum of log(ratio) / log(median factor), with the ratio of `UNIT_TOLERANCE`.
 
-Deciles of a busy day also rise by about one factor, but less evenly than after a change of unit.
+On a busy day, deciles also rise by a common factor, but less evenly than after a change of unit.
 """
 
 MIN_PART_UNIT_DRIFT = 0.1
@@ -49,9 +49,8 @@ EXACT_DRIFT_LEFT = 0.02
 """Maximum share of a column's stability index that is left once a part's unit is converted back."""
 
 MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
-"""Multiples that also bound the index that is left after a factor, if it is above
-`EXACT_DRIFT_LEFT`: of the index before, and of the mean index between two samples of one table.
-"""
+"""Maximum stability index that is left after a factor, if it exceeds `EXACT_DRIFT_LEFT`: as a share
+of the index before, and as a multiple of the mean index of two samples of one table."""
 
 MIN_PART_ROWS = 100
 """Minimum number of rows of a part whose unit is examined; deciles of fewer rows vary too much."""
@@ -102,7 +101,7 @@ class ColumnCounts:
 
 
 def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return how many values (n,) lie between b + 1 edges (b + 1,) float64, as (b,) int64.
+    """Return the counts (b,) int64 of values (n,) in the b bins between edges (b + 1,) float64.
 
     The outermost bins include values beyond the edges. NaN is not counted.
     """
@@ -114,9 +113,9 @@ def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 def decile_edges(pilot: np.ndarray) -> np.ndarray:
     """Return the deciles (d, DRIFT_BINS - 1) of the pilot's columns (m, d) float64, as bin edges.
 
-    A value that more than a tenth of the rows have gets its own bin, as far as there are edges: one
-    edge is at the value, and the next just above it. So a constant column has bins for its value,
-    for lower and for higher values. A column without values has edges at 0.
+    A value of more than a tenth of the rows has its own bin if enough edges are left: one edge at
+    the value, and the next edge above it. So a constant column has bins for its value, for lower
+    and for higher values. A column without values has edges at 0.
     """
     edges = np.zeros((pilot.shape[1], DRIFT_BINS - 1))
     for at, column in zip(edges, pilot.T, strict=True):
@@ -155,9 +154,9 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     one. A change of unit multiplies all deciles, and their range, by one factor. A shift does not
     change the range. A factor nearer to 1 than `MIN_UNIT_FACTOR` does not count.
 
-    Up to three tenths of the deciles may have another factor, and then do not count in the range: a
-    decile in the gap before a small cluster can differ by much. A decile is left out if less than
-    5 % of the rows lie between it and the next: it may be a rare value, which differs by chance.
+    Up to three tenths of the deciles may have another factor, as in the gap before a small cluster;
+    the range is computed without them. A decile is left out if less than 5 % of the rows lie
+    between it and the next decile, because a rare value differs by chance.
     """
     found, now = np.full(len(before), np.nan), decile_edges(rows)
     counted = ColumnCounts.empty(now)
