@@ -23,15 +23,16 @@ MIN_DISTANCE_RATIO = 10.0
 
 
 def most_aside(n_rows: int) -> int:
-    """Return the maximum number of rows to ignore: fewer than a cluster has, and at most 10 %."""
+    """Return the maximum number of rows to ignore: below `least_mass`, and at most 10 %."""
     return min(MAX_OUTLIER_ROWS, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
 
 
 def how_many_aside(distances: np.ndarray, most: int) -> int:
-    """Return the number of farthest rows to ignore, at most `most`: those before a wide gap.
+    """Return the number of rows to ignore, at most `most`: the rows before the last wide gap.
 
-    `distances` (m,) float64 are those of rows farther than `MIN_OUTLIER_RANGES`, the largest first.
-    The first most + 1 of them are enough.
+    `distances` (m,) float64 are the distances above `MIN_OUTLIER_RANGES`, the largest first; the
+    first most + 1 are enough. A gap is wide if distances differ by a factor of
+    `MIN_DISTANCE_RATIO`; the end of `distances` is one, too.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > MIN_DISTANCE_RATIO * distances[k]:
@@ -83,7 +84,7 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return how far values X (..., d) are outside the ranges, in range widths; 0 for NaN."""
+        """Return the distances of values X (..., d) from the ranges, in range widths; 0 for NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             widths = np.where(self.high > self.low, self.high - self.low, np.inf)
             return np.fmax(np.fmax(X - self.high, self.low - X) / widths, 0.0)

@@ -9,10 +9,9 @@ FLAT = 3
 def least_mass(n_rows: int, n_components: int) -> float:
     """Return the minimum size, among `n_rows`, of a component that counts as a cluster.
 
-    `n_components` is the number of dimensions in which the component was found. In the plane,
-    max(5, 0.3 sqrt(n_rows)) separates clusters from chance. In many dimensions, every support
-    vector is a mode of its own kernel. So the minimum is also 0.2 % of the rows in 4 to 8
-    dimensions, and 1 % in more.
+    `n_components` is the number of dimensions of the model that has the component. The minimum is
+    max(5, 0.3 sqrt(n_rows)), and at least 0.2 % of the rows in 4 to 8 dimensions, or 1 % in more:
+    there, every support vector is a mode of the density.
     """
     share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
     return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class OutlierShares:
     """Shares of a cluster's rows that set its outlier limit.
 
-    The spread of a cluster is estimated twice: from the quantile `first_tail` of all its rows, then
-    from the quantile `tail` of the rows that are no outliers. Distances to near rows that are below
-    their own quantile `tail` count as equal.
+    The spread of a cluster is first estimated from the quantile `first_tail` of all its rows, then
+    from the quantile `tail` of the rows that are no outliers. In neighbour scores, distances below
+    the quantile `tail` of the distances count as equal.
     """
 
     outside: float = 0.004  # share of a normal cluster's rows beyond the limit

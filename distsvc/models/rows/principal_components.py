@@ -33,13 +33,13 @@ def principal_components(rows: np.ndarray) -> np.ndarray:
 
 
 def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the principal components of rows (m, d) that are above noise, and their share.
+    """Return the principal components of rows (m, d) above noise, and their share of the variance.
 
     A component is above noise if its variance is larger than that of any component of independent
     columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). Columns are standardised first. The
     components are axes (q, d), 1 to `MOST_COMPONENTS`, along which rows have variance 1. In each
-    axis, the entry of largest magnitude is positive. The share is that of all components above
-    noise, also those beyond `MOST_COMPONENTS`, in the variance of the columns.
+    axis, the entry of largest magnitude is positive. The share includes components above noise
+    beyond `MOST_COMPONENTS`.
     """
     m, d = rows.shape
     scale = rows.std(axis=0)

@@ -1,6 +1,6 @@
-"""Robust scale of a column, and a check if a few extreme rows decide its usual scale.
+"""Robust scale of a column, and a check whether a few extreme rows decide its usual scale.
 
-The statistics are computed from the pilot, a sample that is independent of how a table is divided.
+The statistics are computed from the pilot, which does not depend on the table's partitions.
 """
 
 from collections.abc import Iterable
