@@ -115,7 +115,7 @@ def event_of(outcome: RunOutcome) -> Event | None:
 
 
 def call_hook(job: Job, outcome: RunOutcome) -> str:
-    """Call the job's command for an outcome, if any; return its failure in words."""
+    """Run the job's ``on_...`` command for an outcome, if it is set; return an error text or ''."""
     event = event_of(outcome)
     if event is None or not (command := getattr(job.job, f"on_{event}")):
         return ""
@@ -195,7 +195,7 @@ METRICS = {
 """Description of every metric, by its name without the prefix."""
 
 Values = dict[str, dict[tuple[str, ...], float]]
-"""Values by metric and by the value of its second label; ``()`` if it has none."""
+"""Values by metric and by the label ``check`` or ``version``; ``()`` without these labels."""
 
 
 def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:

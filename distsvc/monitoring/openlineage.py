@@ -51,7 +51,7 @@ class Events:
         self._thread.start()
 
     def end(self, outcome: RunOutcome) -> str:
-        """Send the event of the end; return the first failure in words, empty if none."""
+        """Send the final event; return the first error of all events as text, or ''."""
         state = ol.RunState.FAIL if outcome.exit_code else ol.RunState.COMPLETE
         try:
             self._waiting.put(self._event(state, outcome))
@@ -64,7 +64,7 @@ class Events:
         return self._wrong
 
     def _send(self) -> None:
-        """Send events until None; store the first failure."""
+        """Send queued events until the queue returns None; store the first error."""
         client = None
         while (event := self._waiting.get()) is not None:
             try:
