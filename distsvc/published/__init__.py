@@ -1,1 +1,1 @@
-"""What users do with runs: start them from Python, load, predict, export, publish, roll back."""
+"""Operations on runs: start from Python, load, predict, export, publish, roll back."""

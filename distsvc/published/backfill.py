@@ -79,10 +79,10 @@ def backfill(
     - ``failed``: also published days whose last try was held back or interrupted
     - ``completed``: all days
 
-    Other days keep their result, but the job's names of clusters are written to it if nothing else
-    in the job has changed. `job_of` returns the job of a day, ``YYYY-MM-DD``, and `commands` the
+    Other days keep their result. If only the names of clusters in the job have changed, the result
+    gets the new names. `job_of` returns the job of a day, ``YYYY-MM-DD``; `commands` returns the
     command that the day's page shows. The `metrics_file` is written after every day that is run.
-    `JobFileError` is raised if two days have one output.
+    `JobFileError` is raised if two days have the same output.
     """
     repeated_until = last.isoformat() if reprocess == "completed" else ""
     start = replace(start, overwrite=reprocess != "none", repeated_until=repeated_until)
@@ -141,7 +141,7 @@ def publish_commands(
 ) -> list[str]:
     """Return the commands that publish a held day and resume the backfill; [] for other days.
 
-    `last` is the backfill's last day; ``commands(day)`` resumes it at a day.
+    `last` is the backfill's last day; ``commands(day)`` returns the command that resumes at `day`.
     """
     if stopped.held is None:
         return []

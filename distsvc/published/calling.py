@@ -52,13 +52,13 @@ def run(
     Parameters
     ----------
     job : str, path, dict, DataFrame or Arrow table
-        What to cluster, in one of these forms:
+        The job or the table, in one of these forms:
 
         - The path of a job file, or the sections of a job file as dictionaries.
         - The path of a table. The default job clusters it and writes to ``out/NAME``.
         - A table of pandas, polars or Arrow, or any object with ``__arrow_c_stream__``. The default
           job clusters it. The result is in a temporary folder until the returned `Run` is deleted.
-          If ``overrides["output.path"]`` is given, it is written there, and replaces the result of
+          With ``overrides["output.path"]``, the result is stored there, and replaces the result of
           an earlier table in memory. A named index of pandas is the id.
     run_date : str, datetime.date or None, default=None
         The date that replaces ``{run_date}`` in the job: ``"YYYY-MM-DD"`` or a date; by default
@@ -181,8 +181,8 @@ def _write_table(
 ) -> tuple[pa.Table, str, dict[str, object]]:
     """Write a table in memory to a file; return the table, the file's path, and `overrides`.
 
-    The result and the file are in `folder`, unless the `overrides` have another output. A named
-    index of pandas becomes the id.
+    The file is in `folder`. The returned overrides also put the output there, and make a named
+    index of pandas the id, unless the given `overrides` have these keys.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -40,7 +40,7 @@ def two_rings(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def two_moons(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows (1000, 2) and classes: two half circles that interlock (figure 2)."""
+    """Return rows (1000, 2) and classes: two interlocking half circles (Pham et al., figure 2)."""
     random = np.random.default_rng(seed)
     angle = random.uniform(0.0, np.pi, 1000)
     moon = np.repeat([0, 1], 500)
@@ -50,7 +50,7 @@ def two_moons(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gaussians(seed: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows (300 k, 2) and classes: k Gaussians, three or four (figure 3)."""
+    """Return rows (300 k, 2) and classes: k Gaussians, 3 or 4 (Pham et al. 2017, figure 3)."""
     centres = np.array([[0.0, 0.0], [3.0, 0.0], [1.5, 2.6], [4.5, 2.6]])[:k]
     classes = np.repeat(np.arange(k), 300)
     noise = np.random.default_rng(seed).normal(0.0, 0.4, (300 * k, 2))

@@ -36,9 +36,9 @@ def predict_table(
 ) -> Manifest:
     """Label the table at `path` by a published model, and publish the labels; return the manifest.
 
-    The model is that of the run at `published`, whose cluster ids are the labels; they are written
-    to `output_path`. The table needs the model's columns; other columns are ignored and named in an
-    event. `settings` are keys of the section ``[cluster]``. `at`, `start` and `progress` are as in
+    The labels are the cluster ids of the run at `published`, and are written to `output_path`. The
+    table needs the model's columns; other columns are ignored and named in an event. `settings` are
+    keys of the section ``[cluster]``. `at`, `start` and `progress` are as in
     `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)

@@ -1,6 +1,6 @@
-"""Publish a held run or the replaced run of an output, or withdraw the published one.
+"""Publish a candidate, roll back to a replaced run, or withdraw the published run.
 
-Nothing is computed. A run that a check held back is called a candidate.
+Nothing is computed. A candidate is a run that a check held back, or that was withdrawn.
 """
 
 from contextlib import suppress
@@ -71,7 +71,7 @@ def continues_gone(manifest: Manifest) -> str:
 def passing_nights(path: str, manifest: Manifest) -> list[LaterNight]:
     """Return the later nights that passed over the run at the output `path`, the oldest first.
 
-    They continue an earlier run instead, or a night that does.
+    They continue an earlier run, directly or through other nights.
     """
     found = passing_runs(Output(path).store.address, manifest.lineage, manifest.run_date)
     return [LaterNight(one.run_date, address, is_held=False) for address, one in found]
@@ -95,10 +95,7 @@ def lines_on_ended(report: Report) -> list[str]:
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
-    """Return the page and the report with which a candidate is published, by file name.
-
-    They have a warning if checks failed.
-    """
+    """Return a candidate's page and report by file name, with a warning if checks failed."""
     place = output.store
     path = place.local(listed_file(place, manifest, REPORT).stored)
     report = Report.parsed(read_json(path), str(path))
@@ -135,9 +132,9 @@ def _candidate(output: Output, run_id: str) -> Manifest:
 def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish again the run that was replaced last at the output `path`.
 
-    Return its manifest, and the nights that continue the run that was published until now, the
-    oldest first. Candidates of the output are dropped. A second call undoes the first: the files of
-    a replaced run stay until another run is published. `InputNotFoundError` is raised if nothing is
+    Return its manifest, and the nights that continue the run which it replaces, the oldest first.
+    Candidates of the output are dropped. A second call undoes the first: the files of a replaced
+    run stay until another run is published. `InputNotFoundError` is raised if nothing is
     published at `path` or no replaced run is left, and `DataError` if one of its files is damaged.
     """
     output = Output(path)

@@ -36,8 +36,8 @@ from distsvc.storage.tables.sources import source_of
 class Run:
     """A published run: its labels, model and report.
 
-    It stays the loaded run, even if another run is published at the output. When a file is first
-    read, it is compared with the size and the checksum in the manifest.
+    A `Run` does not change if another run is published at its output. When a file is first read,
+    its size and checksum are compared with the manifest.
 
     Attributes
     ----------
@@ -141,8 +141,8 @@ class Run:
             ``"outlier == true"``.
         join : bool, default=False
             Add the columns of the job's table before the published columns. The table is read into
-            memory; of CSV and Zarr, only the columns that the job uses. If a published column has
-            the name of a table's column, ``_input`` is appended to the latter.
+            memory (CSV and Zarr: only the columns that the job uses). If a column of the table has
+            the name of a published column, the table's column gets the suffix ``_input``.
 
         Returns
         -------

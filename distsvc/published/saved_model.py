@@ -55,11 +55,11 @@ For categories, it is the minimum number of values that are not missing.
 class Model:
     """The model of a published run, which labels raw rows.
 
-    Raw rows X are rows as in the job's table, which are imputed and scaled as in the job. X is a
-    table with `columns`, from pyarrow, polars, pandas, DuckDB or anything with
-    ``__arrow_c_stream__``, or an array (n, d) with `array_columns`. All methods process X block by
-    block. For dask arrays and dataframes, `predict`, `score_samples` and `predict_proba` are lazy:
-    they return arrays with the chunks of X, or series and dataframes with its index.
+    Raw rows X are like rows of the job's table: the model imputes and scales them. X is a table
+    with `columns`, from pyarrow, polars, pandas, DuckDB or anything with ``__arrow_c_stream__``, or
+    an array (n, d) with `array_columns`. All methods process X block by block. For dask arrays and
+    dataframes, `predict`, `score_samples` and `predict_proba` are lazy: they return arrays with the
+    chunks of X, or series and dataframes with its index.
 
     A row with a missing value has no score if the job leaves out such rows
     (``missing = "drop"``). Its label is `UNLABELLED` in arrays, and null in tables.
@@ -210,8 +210,8 @@ class Model:
         Yields
         ------
         pyarrow.RecordBatch
-            The id, if the model and X have one, then ``label``, ``score``, ``outlier`` and other
-            published columns. A long batch of X gives several.
+            The id, if the model and X have an id, then ``label``, ``score``, ``outlier`` and other
+            published columns. A long batch of X is split into several batches.
 
         Examples
         --------

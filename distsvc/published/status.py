@@ -63,7 +63,7 @@ def status(path: str) -> Status:
 
 
 def _held(output: Output, one: Manifest) -> Note:
-    """Return the description of a candidate; one without a failed check was withdrawn."""
+    """Return the description of a candidate; if ``failed`` is empty, the run was withdrawn."""
     page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).stored}"
     failed = [check.model_dump() for check in one.failed]
     known = {name: getattr(one, name) for name in FACTS}
