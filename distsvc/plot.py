@@ -76,13 +76,13 @@ def tree(model: Any) -> "Figure":
 def clusters(model: Any, X: Any) -> "Figure":
     """Draw rows in a plane in the colours of their clusters; outliers are grey.
 
-    The plane is that of the report page: two columns, a column and the score, two directions that
-    separate the clusters, or the first two principal components.
+    The plane is chosen as on the report page: two columns, a column and the score, two directions
+    that separate the clusters, or the first two principal components.
 
     Parameters
     ----------
-    model : estimator that clusters, Run, or the model of a run
-        A fitted estimator, a published run, or its model.
+    model : estimator, Run or Model
+        A fitted clustering estimator, a published run, or the run's `model`.
     X : array-like or table of shape (n, d)
         Rows in memory, as `predict` takes them. At most 3000 random rows are drawn.
 
@@ -193,7 +193,7 @@ def _cluster_rows(labels: np.ndarray) -> list[ClusterRow]:
 def _parts_of_fit(
     model: Any,
 ) -> tuple["LevelTreePart | None", "TreePart | None", list[ClusterRow]]:
-    """Return a fitted estimator's level tree, or its tree of splits, and its clusters."""
+    """Return a fitted estimator's level tree or None, tree of splits or None, and clusters."""
     from distsvc.models.automatic.engine import AutomaticEngine
     from distsvc.models.bases.passes import ClusterEstimator
     from distsvc.models.hyperplanes.engine import TreeEngine
