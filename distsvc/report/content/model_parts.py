@@ -169,7 +169,7 @@ class LevelsPart(ReportPart):
     doubts: list[str] = Field(default=[])
 
     def shown_candidates(self, most: int) -> list[CandidatePart]:
-        """Return the best candidates, the winner among them, by number of clusters."""
+        """Return the `most` best candidates, including the winner, sorted by number of clusters."""
         best = sorted(self.candidates, key=lambda row: (not row.winner, -(row.standing or 0.0)))
         return sorted(best[:most], key=lambda row: row.n_clusters)
 

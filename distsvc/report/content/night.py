@@ -79,7 +79,7 @@ def words_of_night(report: Report) -> list[str]:
 
 
 def _words_of_checks(passed: int, unmeasured: int, noun: str = "") -> str:
-    """Return a text such as "3 checks passed, 1 not measured", here with the noun "check"."""
+    """Return a text such as "3 checks passed, 1 not measured" (if `noun` is "check")."""
     plural = "" if (passed or unmeasured) == 1 else "s"
     noun = f" {noun}{plural}" if noun else ""
     words = [f"{passed}{noun} passed"] if passed else []

@@ -227,7 +227,7 @@ class LeadingColumn(ReportPart):
 
 
 class Reason(ReportPart):
-    """A column's share of a row's outlier score, the row's value there, and a typical value."""
+    """A column's share of a row's outlier score, the row's value in the column, a typical value."""
 
     column: str  # with the row's value if the column is a category
     share: Number
@@ -286,7 +286,7 @@ class ProfileColumn(ReportPart):
     high: Known
     inside: Spread  # quartiles of the cluster's rows
     outside: Spread  # quartiles of all other rows
-    present: OmitDefault[bool | None] = None  # for a category: whether the range is its rows
+    present: OmitDefault[bool | None] = None  # for a category: whether rows in the range have it
     unit: OmitDefault[str] = ""  # "date", "time", "clock", "seconds" or ""
 
     @property
@@ -296,7 +296,7 @@ class ProfileColumn(ReportPart):
 
     @property
     def level(self) -> str:
-        """The name of the column, after "not" for rows without the category."""
+        """The name of the column, with "not" before it if `present` is False."""
         return f"not {self.column}" if self.present is False else self.column
 
 
@@ -344,7 +344,7 @@ class ColumnPart(ReportPart):
 
     @property
     def level_shares(self) -> list[tuple[str, list[tuple[float, float]]]]:
-        """The levels; for each cluster, the share of its rows and the excess over other rows."""
+        """Levels, with a level's share of each cluster, and the excess over other rows' share."""
         counts = np.array(self.rows, np.float64)
         n_rows = counts.sum(axis=1, keepdims=True)
         shares = counts / np.maximum(n_rows, 1.0)
@@ -358,7 +358,7 @@ class ColumnPart(ReportPart):
 
     @property
     def median_unit(self) -> float:
-        """The unit of clusters' medians: the mean quartile range, or else the medians' range."""
+        """Scale of clusters' medians: mean interquartile range, else the medians' range, else 1."""
         quartiles = np.array(self.quartiles, np.float64)
         known = quartiles[~np.isnan(quartiles).any(axis=1)]
         if not len(known):

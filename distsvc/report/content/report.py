@@ -248,5 +248,5 @@ class Report(ReportPart):
 
     @classmethod
     def parsed(cls, content: object, name: str) -> Self:
-        """Return the report of JSON in the file `name`; `DataError` for any other content."""
+        """Return the report from the decoded JSON of a file; `DataError` if it is not a report."""
         return parsed(cls, content, name, "the report", ("SplitNode", "LeafNode"))
