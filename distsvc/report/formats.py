@@ -73,7 +73,7 @@ def measured(value: float, unit: str = "", width: float = 0.0) -> str:
 
 
 def listed(parts: Sequence[object], most: int = sys.maxsize) -> str:
-    """Join at least one part: "a, b and c"; parts beyond `most` are only counted."""
+    """Join parts, not empty, as "a, b and c"; parts beyond `most` are only counted."""
     shown = [str(part) for part in parts[:most]]
     if len(parts) > most:
         shown.append(f"{len(parts) - most:,} more")

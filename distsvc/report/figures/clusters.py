@@ -164,7 +164,7 @@ class Badge(NamedTuple):
 
     label: int
     at: tuple[float, float]
-    row: tuple[float, float]  # row near the middle of the cluster
+    row: tuple[float, float]  # position of a row near the middle of the cluster
 
 
 def badges(

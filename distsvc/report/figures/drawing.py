@@ -1,7 +1,7 @@
 """Colours and style of all figures of the report, and their conversion to SVG strings.
 
-The same input gives the same bytes. Text stays text, escaped and without mathematics, so that the
-page's font applies and a reader can search it.
+The same input gives the same bytes. Text is stored as text, not as paths, so that the page's font
+applies and a reader can search it. Mathematical markup is not parsed.
 """
 
 import functools
@@ -96,7 +96,7 @@ STYLE: dict[Any, Any] = {
 
 
 def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return each label's colour, which depends on the id, to be the same every night."""
+    """Return each label's colour, the same every night unless two clusters would share it."""
     places = [row.label % len(COLOURS) for row in clusters]
     if len(set(places)) < len(places):
         places = [rank % len(COLOURS) for rank in range(len(clusters))]

@@ -1,8 +1,8 @@
 """The figure of a level tree as hills of density. Lengths are inches.
 
-A hill is a branch of the tree. At each level, its width is its share of the rows. Hills that merge
-with it stand to its right; below their valley, they stand on common ground. So each hill has a slot
-of its own from top to bottom, and texts don't overlap.
+A hill is a branch of the tree. At each level, a hill's width is its share of the rows. Hills that
+merge with a hill stand to its right; below their valley, they are drawn as one area. So each hill
+has a horizontal range for itself, and texts don't overlap.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,8 @@ MAX_CLUSTERS, MAX_WEAK = 36, 6
 """Maximum numbers of drawn clusters, and of drawn branches that are too weak for a cluster."""
 
 AXIS_WIDTH, MARGIN, HEIGHT, HEAD, GROUND, LEGEND = 0.9, 0.06, 3.1, 0.22, 0.36, 0.56
-"""Widths of the axis and of margins; heights of the levels, of the room for numbers above the
-highest hill and below the lowest valley, and of the legend."""
+"""Width of the axis, width of a margin, height of the levels, height above the highest hill for
+numbers, height below the lowest valley for numbers, and height of the legend."""
 
 GAP, NARROWEST, ROOMY = 0.04, 0.16, 0.36
 """Distance between slots, their minimum width, and their width if there is enough room."""
@@ -46,13 +46,13 @@ class Slot(NamedTuple):
     end: float  # right end of the hill and its children
 
     def each(self) -> Iterator["Slot"]:
-        """Yield this slot and those below it, from left to right."""
+        """Yield this slot and its descendants, from left to right."""
         yield self
         for child in self.children:
             yield from child.each()
 
     def edges(self, level: float, merged: int) -> tuple[float, float]:
-        """Return both ends at a level; `merged` is the number of children that merged above."""
+        """Return the left and right end at a level; `merged` children merge above this level."""
         half = self.width / 2 * float(np.interp(level, self.levels[::-1], self.own[::-1]))
         middle = self.left + self.width / 2
         return middle - half, self.children[merged - 1].end if merged else middle + half
@@ -60,7 +60,7 @@ class Slot(NamedTuple):
 
 @drawing.drawn
 def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
-    """Draw the tree of level sets as hills that run together as the level falls."""
+    """Draw the tree of level sets as hills that merge at their valleys."""
     shown = drawn_hills(tree.branches)
     wide, high = _width(shown), HEAD + HEIGHT + GROUND + LEGEND
     room = wide - AXIS_WIDTH - 2 * MARGIN
@@ -182,7 +182,7 @@ def _width(shown: Sequence[Branch]) -> float:
 
 
 def _layout(shown: Sequence[Branch], room: float) -> Slot:
-    """Return the slots; their widths are shares of the rows, but at least the minimum width."""
+    """Return the root's slot; widths are proportional to shares of rows, above a minimum."""
     below: dict[int, list[Branch]] = {hill.id: [] for hill in shown}
     for hill in shown:
         if hill.parent is not None:
@@ -214,7 +214,7 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
 
 
 def _unit_length(shares: Sequence[float], room: float, narrowest: float) -> float:
-    """Return the inches per share of rows at which slots fill the room; `shares` rise."""
+    """Return the width of a share of 1, such that slots fill `room`; `shares` are ascending."""
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:])
         unit = max(0.0, room - n_narrow * narrowest) / rest if rest > 0 else 0.0

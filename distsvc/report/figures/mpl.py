@@ -1,6 +1,6 @@
-"""The names of matplotlib that figures use; it comes with the extra ``report``.
+"""Names of matplotlib that figures use; matplotlib comes with the extra ``report``.
 
-Without it the names exist, but nothing is drawn (`distsvc.report.figures.drawing.drawn`).
+Without matplotlib, the names are placeholders (see `distsvc.report.figures.drawing.drawn`).
 """
 
 from typing import TYPE_CHECKING, Any

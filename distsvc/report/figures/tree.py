@@ -49,8 +49,8 @@ class DrawnNode(NamedTuple):
 
     node: TreeNode
     level: int  # number of splits above the node
-    left: float  # first of the node's leaves, counted from the left
-    right: float  # end of the node's leaves
+    left: float  # index of the node's first drawn leaf, counted from the left
+    right: float  # index after the node's last drawn leaf
     panel: SplitNode | None  # the node, if it is drawn as a panel with two branches
 
 

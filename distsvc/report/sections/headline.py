@@ -44,12 +44,12 @@ def brief(report: Report) -> str:
 
 
 def best_guess(report: Report) -> str:
-    """Return the meaning of the labels of unclear clusters, as the end of a sentence."""
+    """Return the end of a sentence about unclear clusters: the labels are a best guess."""
     return f"the labels are a best guess with {len(report.clusters):,} groups"
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return each good answer's number of clusters; [] unless all have 10 or more."""
+    """Return numbers of clusters of the winner and close candidates; [] if any is below 10."""
     candidates = report.levels.candidates if report.levels else []
     good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= 0.8]
     return sorted(good) if good and min(good) >= 10 else []

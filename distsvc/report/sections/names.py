@@ -46,10 +46,10 @@ def names(
     columns: range = range(2, 5),
     earlier: Mapping[int, Sequence[NamedColumn]] | None = None,
 ) -> dict[int, list[NamedColumn]]:
-    """Return the columns in each cluster's name by label; empty if no column sets it apart."""
-    # A cluster keeps its `earlier` name while this name is true. A new name has the fewest columns
-    # that make it unique, whatever their order. If possible, it fits no other cluster. Names that
-    # are equal have ranges in place of words such as "high".
+    """Return the columns in each cluster's name, by label; [] if the profile has no columns."""
+    # A cluster keeps its `earlier` name while this name is true. A new name has the fewest columns,
+    # a number in `columns`, that make it unique in any order. If possible, it fits no other
+    # cluster. Names that are equal have ranges in place of words such as "high".
     kept, shown = dict[int, Sequence[NamedColumn]](), dict[int, Sequence[ProfileColumn]]()
     waiting = list[ProfilePart]()
     for one in found:
@@ -91,7 +91,7 @@ def _fits_another(
 
 
 def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[ProfileColumn]:
-    """Return a profile's columns in an earlier name; empty if the name is no longer true."""
+    """Return the columns of an earlier name; [] if the name does not fit the profile now."""
     now = {column.column: column for column in profile.columns}
     found = [now[one.column] for one in named if one.column in now]
     is_true = len(found) == len(named) and all(
@@ -112,7 +112,7 @@ def _has(range_of: ProfileColumn | NamedColumn, value: float) -> bool:
 def _named(
     columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn], kept: Sequence[NamedColumn]
 ) -> list[NamedColumn]:
-    """Return a name's columns in words, or with a range if a column of `peers` lies beyond it."""
+    """Return columns in words, or with a range if `kept` has one or a peer is more extreme."""
     rest = ""
     if len(columns) == 1 and columns[0].present is not None:
         rest = ", otherwise like the others"
@@ -128,7 +128,7 @@ def _named(
 
 
 def _in_range(column: ProfileColumn) -> NamedColumn:
-    """Return a named column; numbers have their range, as "bytes 12 to 40"."""
+    """Return a column named with its range, as "bytes 12 to 40"; a category has no range."""
     if column.present is not None:
         return NamedColumn(column=column.column, text=words(column))
     if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
@@ -144,7 +144,7 @@ def _joined(named: Sequence[NamedColumn]) -> str:
 
 
 def _is_beyond(other: ProfileColumn, column: ProfileColumn) -> bool:
-    """Return True if `other`, with the same words, has clearly more extreme values."""
+    """Return True if `other` has the same place word, such as "high", but is more extreme."""
     place = _place_word(column)
     if _place_word(other) != place:
         return False
