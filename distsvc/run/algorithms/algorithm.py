@@ -61,7 +61,7 @@ class Learned:
 class AlgorithmJob(ABC):
     """Algorithm of a job; algorithms with the same phases share a class."""
 
-    rules: ClassVar[tuple[type[Rule], ...]]  # possible rules, which take equally prepared rows
+    rules: ClassVar[tuple[type[Rule], ...]]  # possible rules; all take the same prepared rows
     all_rows: ClassVar[bool] = False  # whether extreme rows are learned from, too
     readings: tuple[str, ...] = ()  # phases of `fit` that read the table
     name = ""  # name of the algorithm in the job

@@ -1,11 +1,11 @@
 """Default algorithm of a job: views of a table, and the choice among them.
 
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
-2. If columns stay as stored, level trees learn from them, in phases of their own. If the trees
-   separate clusters clearly, there is no graph.
-3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
-   each model of middle width is a task, which learns from them. ``learn-graph-others``: all other
-   models, unless the first agree. Meanwhile the driver fits the mixtures of modelled columns.
+2. If no columns are modelled, level trees learn from the columns, in phases of their own. If the
+   trees separate clusters clearly, no graph is built.
+3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``: a
+   task trains each model of middle kernel width on the coordinates. ``learn-graph-others``: all
+   other models, if the first disagree. Meanwhile the driver fits mixtures of modelled columns.
 4. ``choose``: the driver compares the proposals, and chooses.
 """
 
@@ -70,7 +70,7 @@ class Graph:
         engine.tree.choose_early(train)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the squared number of the graph's rows, and the number of steps of a model."""
+        """Return the graph's rows squared for ``graph``, and a model's steps for other phases."""
         m = min(n_rows, GRAPH_ROWS)
         steps = float(steps_of_member(m, self.engine.parameters.max_iter))
         return {COORDINATES: float(m) ** 2} | {phase.name: steps for phase in LEARN_GRAPH}

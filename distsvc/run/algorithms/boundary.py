@@ -34,7 +34,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
 
 SYSTEM_ROWS = 20_000
-"""Approximate maximum number of rows for SVC and FSVC, whose time grows with its square."""
+"""Approximate maximum number of rows for SVC and FSVC, whose time is quadratic in the rows."""
 
 MAX_CLIMB_ROWS = 1024
 """Maximum number of rows of a climbing task, so that a lost worker costs little work."""
@@ -160,7 +160,7 @@ def climb(run: RunDirectory, number: int) -> Result:
 
 
 def join_vertices(run: RunDirectory, number: int) -> Result:
-    """Return the connected pairs in a block of all pairs of equilibria and support vectors."""
+    """Return the connected pairs in one block of pairs of vertices (`BoundaryEngine.vertices`)."""
     f, trained = _decision(run)
     vertices = run.read(VERTICES).arrays["vertices"]
     pairs = labelling.connected_pairs(f, vertices, number, trained.facts["segment_samples"])
@@ -182,7 +182,7 @@ def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
 def domain_part(
     run: RunDirectory, engine: SupportVectorEngine, sample: Sample
 ) -> DomainPart | None:
-    """Return the page's part on the domain of novelty of two columns, in raw units; else None."""
+    """Return the domain of novelty in raw units for a table of two columns, else None."""
     if len(run.plan.table.columns) != 2:
         return None
     preparation = Preparation.read(run)

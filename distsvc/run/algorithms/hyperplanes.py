@@ -1,10 +1,10 @@
 """iMDH (incremental minimum density hyperplanes): trees that split rows at valleys of the density.
 
-1. ``scale``, a phase: if the sample is larger than the pilot, a task measures the deviations of its
-   columns.
+1. ``scale``, a phase: if the sample is larger than the pilot, a task measures the standard
+   deviations of the sample's columns.
 2. ``learn``, a phase: each tree is a task, which streams the sample in its own order.
 3. The driver prunes the trees, and selects the tree that agrees most with the others.
-4. The report draws its splits and lists every cluster's conditions.
+4. The report draws the selected tree's splits and lists every cluster's conditions.
 
 A node is an index into the rule's arrays; parents come first. The page shows the paper's numbers of
 nodes, `TreeRule.numbers`: the root is 1, and below i are 2 i and 2 i + 1.
@@ -222,7 +222,7 @@ def _heaviest(weights: np.ndarray, most: int = 5) -> np.ndarray:
 
 
 def _density(x: np.ndarray) -> Density:
-    """Return a kernel density estimate of x (n,) without its tails, by Scott's rule."""
+    """Return a kernel density estimate of x (n,) by Scott's rule, between outer quantiles of x."""
     if len(x) < 2 or x.std() == 0.0:
         return Density(x=[], y=[])
     width = 1.06 * x.std() * len(x) ** -0.2

@@ -296,7 +296,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
 
 
 def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
-    """Return the lowest edge (B,) on the spanning tree's path from `start` to every vertex."""
+    """Return the minimum edge height (B,) on the tree's path from `start` to every vertex."""
     n = len(tree.heights)
     beside: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     for (a, b), height in zip(tree.edges.tolist(), tree.edge_heights.tolist(), strict=True):

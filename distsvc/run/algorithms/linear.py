@@ -142,7 +142,7 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
     """Return the first working set, and the index of the pass that set the first alpha.
 
-    At first, alpha is 1 for rows outside the sample's answer, else 0.
+    The first alpha is 1 for rows outside the sample's hyperplane or ball, else 0.
     """
     # The sample's threshold leaves slightly too many or too few rows outside; rows next to the
     # threshold correct that. If there are too few such rows, another pass has a better threshold.

@@ -42,7 +42,7 @@ FITTED = ("inertia_", "objective_", "n_iter_")
 class SampledEngine:
     """Fits a baseline on a sample; its rule labels the table.
 
-    The job's labels equal the labels of `estimator.fit` on the sample's rows, sorted by key.
+    For the sample's rows X in key order, the job's labels equal ``estimator.fit(X).labels_``.
     """
 
     n_rows: int  # number of rows of the table
