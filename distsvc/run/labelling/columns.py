@@ -72,7 +72,7 @@ class MissingValues(OptionalColumns):
 
 
 class Shares(OptionalColumns):
-    """Degrees (0 to 1) to which each row belongs to its cluster, and to the next clusters."""
+    """Membership of each row, and the row's largest shares in other clusters (`output.top`)."""
 
     keys = ("membership", "top")
     sums = ("shares",)
@@ -107,8 +107,8 @@ def _lists(values: np.ndarray) -> pa.Array:
 class Reasons(OptionalColumns):
     """Reasons of outliers, or of the rows with the lowest scores if the rule has no outliers.
 
-    If `output.reasons` is 0, no reasons are published. The report then counts the reasons of all
-    rows if the rule computes them quickly, else of some pilot rows.
+    If `output.reasons` is 0, reasons are only counted for the report: in all rows if the rule
+    computes them quickly, else in some pilot rows.
     """
 
     keys = ("reasons",)
@@ -140,7 +140,7 @@ class Reasons(OptionalColumns):
         self.far_X = np.zeros((0, self.width))
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Return the reasons of a block's rows as text; None for rows that are not far out."""
+        """Return the column of reasons as text, None for rows scoring at least `typical.least`."""
         label, score = labelled["label"], labelled["score"]
         chosen = self._lowest(score)
         values = block.rows[chosen], score[chosen], label[chosen], id_texts(block.ids, chosen)
@@ -165,7 +165,7 @@ class Reasons(OptionalColumns):
         return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
 
     def append(self, values: Mapping[str, np.ndarray]) -> None:
-        """Append rows; keep those with the lowest scores, by row number if scores are equal."""
+        """Append rows; keep the `n_farthest` lowest scores, of equal scores the first rows."""
         super().append(values)
         self.keep(np.lexsort((self.far_rows, self.far_scores))[: self.n_farthest])
 
@@ -243,7 +243,7 @@ class Reasons(OptionalColumns):
     def _reason(
         self, k: int, share: float, row: np.ndarray, usual: np.ndarray, label: int
     ) -> Reason:
-        """Return the reason of a row (d,) in column or vector k, compared with `usual` rows."""
+        """Return feature k as a reason of a row (d,), compared with the rows `usual` (m, d)."""
         first = self.firsts[k]
         if first in self.levels:
             of = self.levels[first]

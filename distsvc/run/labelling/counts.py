@@ -24,7 +24,7 @@ from distsvc.storage.rows.features import Feature, Numeric, Vector, placed
 Places = slice | list[int]
 
 Entry = dict[str, Any]
-"""Rows, bytes and SHA-256 of a file of labels, and its path in `parts_place` (``stored``)."""
+"""A file of labels: ``rows``, ``bytes``, ``sha256``, and ``stored``, its path in `parts_place`."""
 
 
 class Tally:
@@ -61,7 +61,7 @@ class Tally:
             setattr(self, name, np.concatenate([getattr(self, name), values[name]]))
 
     def keep(self, places: np.ndarray) -> None:
-        """Keep only these positions of the lists, in their order."""
+        """Keep only the values at these positions of the lists, in the order of `places`."""
         for name in self.lists:
             setattr(self, name, getattr(self, name)[places])
 
@@ -167,7 +167,7 @@ class CountedLevels:
 
 @dataclass
 class ClusterContents(Tally):
-    """Levels, missing values and a sample of other columns, by cluster, of some partitions."""
+    """Counts of levels and missing values by cluster, and a sample of non-feature columns."""
 
     sums = ("missing",)
     lists = ("sample_labels", "sample")

@@ -19,7 +19,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 HISTOGRAM_BINS = 60
 RULE = "rule"
 COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
-"""Names of the result with the counts on a model's own table, and of its arrays."""
+"""Names of a result and of its arrays: counts on the table that the model learned from."""
 
 OWN, PREVIOUS, REFERENCE = "", "previous-", "reference-"
 """Prefixes of results: of the run itself, of the previous run, and of the reference for drift."""

@@ -162,8 +162,8 @@ class Tallies(NamedTuple):
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
     """Write label, score and outlier flag of every row, and add up the counts.
 
-    `of` is the prefix of the labeller's results. The pilot is collected here, unless `surveyed`
-    by an earlier phase.
+    `of` is the prefix of the labeller's results. The pilot is `surveyed`, or is collected here if
+    `of` is `PREVIOUS`.
     """
     run, phase = steps.run, LABEL_ROWS if of == OWN else ASSIGN
     (labeller, before), place = read_labellers(run, of), parts_place(run)
@@ -223,7 +223,7 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
 
 
 def _forget_lost(run: RunDirectory, place: Store, names: Sequence[str]) -> None:
-    """Remove results of an earlier start whose files are lost or changed, as by a power loss."""
+    """Remove results of an earlier process whose files are missing or have changed."""
     for name in names:
         entries = run.load(name).facts[LABEL_FILES].values()
         if changed_since(place, {entry["stored"]: entry for entry in entries}):
