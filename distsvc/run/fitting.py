@@ -1,4 +1,4 @@
-"""Clusters a table, or labels it with the model of the previous run; prepares rows for learners."""
+"""Clustering of a table, or labelling with the previous run's model; preparation of rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -267,7 +267,7 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
 
 
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
-    """Return the pilot's medians (d,), or the table's mean of a column without values there."""
+    """Return the pilot's medians (d,), or the table's mean if a column has no pilot values."""
     means, _ = sums.mean_and_variance()
     pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
     medians = np.nanmedian(pilot, axis=0)

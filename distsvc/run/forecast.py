@@ -160,7 +160,7 @@ def _add_trial(
     readings: Sequence[str],
     folder: Path,
 ) -> int:
-    """Run a trial of a job on some rows, and add to `seconds` the whole job's time, by phase.
+    """Run a trial on some rows; add the whole job's estimated time to `seconds`, by phase.
 
     Return the whole job's number of tasks.
     """
@@ -198,7 +198,7 @@ def _add_trial(
 PROCESS: Terms = {"Python and libraries": 160 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
 MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
-"""Bytes of mapped library files if they can't be measured; the most that is counted otherwise."""
+"""Bytes of mapped library files: default if they can't be measured, and maximum if they can."""
 
 ARROW_BYTES = 25 * MB
 """Freed memory that Arrow's allocator keeps for reuse, in bytes."""
@@ -255,7 +255,7 @@ def _memory(
 ) -> Memory:
     """Return the peak memory of the driver and of a worker.
 
-    The driver runs `steps` one after another, a worker `tasks`, so the largest of each counts.
+    Steps of the driver, and tasks of a thread, run one at a time, so only the largest counts.
     """
     process = process_terms()
     plan: Terms = {"plan and tasks": 4000.0 * sizes.partitions}  # with their files in the manifest

@@ -1,11 +1,11 @@
 """All steps of a run: open, assign or cluster, compare, check, report, publish.
 
 1. `open_run` locks the output, and opens the table, the previous run and the algorithm. Unless the
-   job refits, it takes the previous model's preprocessing. If this run is already published, it
-   yields the `Output` instead, and only changed names of clusters are published. `check_memory`
-   refuses a run that needs too much memory.
-2. `assign_table` labels the table with the previous run's model, if the job's mode allows this and
-   the model still fits. Otherwise it returns None, and `cluster_table` surveys, prepares, fits and
+   job's mode is "refit", `open_run` uses the previous model's preprocessing. If the run is already
+   published, `open_run` yields its `Output`, and only changed names of clusters are published.
+   `check_memory` refuses a run that needs too much memory.
+2. `assign_table` labels the table with the previous run's model if the job's mode allows it and the
+   model still fits. Otherwise it returns None, and `cluster_table` surveys, prepares, fits and
    labels. Both return the learned model with its facts for the report, and the counts of the
    labelled table.
 3. `fill_output` converts the labelled parts (Parquet) if the output has another format.
@@ -15,8 +15,8 @@
 5. `write_report` writes `report.json` and the HTML page. `publish` writes the manifest. If a check
    failed, it stores the run as a candidate instead, and raises `CheckFailedError`.
 
-A phase runs tasks on workers or in this process, in most phases one for each partition. `steps`
-runs the phases. The driver computes everything else from results in the run's directory. An
+A phase runs tasks, mostly one for each partition, on workers or in this process. `steps` runs the
+phases. The driver computes everything else from results in the run's directory. An
 `AlgorithmJob` in `distsvc.run.algorithms` defines how an algorithm learns, and its memory. Labels
 depend neither on the partitions nor on the workers.
 """
@@ -47,8 +47,8 @@ def run_job(
     """Cluster a table and publish labels, model and report; return the report.
 
     Either everything is published, after the job's checks, or nothing. `distsvc.errors` lists the
-    errors. `at` is the cluster, as in `connect`. `start` permits the run to replace, start over or
-    skip. The page shows `command`, which runs the job again.
+    errors. `at` is the cluster, as in `connect`. `start` permits the run to replace a result,
+    to start over, or to skip an input. The page shows `command`, which runs the job again.
     """
     progress = progress or Progress(quiet=True)
     with open_run(job, start, progress) as context:

@@ -1,4 +1,4 @@
-"""The job to run: from a job file, a table (then it is the default job), or sections."""
+"""The job to run: from a job file, from a table (the default job), or from sections."""
 
 import datetime
 import os
@@ -65,7 +65,7 @@ def _read_job(path: str) -> Mapping[str, object]:
 
 @contextmanager
 def hinting_at_date(job: Job, run_date: object) -> Iterator[None]:
-    """Add a hint to `InputNotFoundError` if ``{run_date}`` is today, since no date was given."""
+    """Add a hint to `InputNotFoundError` if ``{run_date}`` in the path is today by default."""
     try:
         yield
     except InputNotFoundError as error:
@@ -97,7 +97,7 @@ def is_table(path: str) -> bool:
 
 
 def with_free_output(job: Job) -> Job:
-    """Return the job with a free output: NAME, or if another job uses it NAME-2, NAME-3 ..."""
+    """Return the job with the first output of NAME, NAME-2, ... that no other job uses."""
     for output in Output(job.output.path).siblings():
         if output.manifest() is None or output.holds(job.digest()):
             break
