@@ -137,7 +137,7 @@ def _notes_on_later(
 ) -> list[str]:
     """Return warnings about later nights that do not continue this run.
 
-    They continue the published run that it replaces, or an earlier run. Nights up to
+    These nights continue the run that this run replaces, or an earlier run. Nights up to
     `repeated_until` are left out.
     """
     published, date, notes = output.manifest(), job.job.run_date, list[str]()
@@ -165,7 +165,7 @@ def _notes_on_later(
 
 
 def _dates(runs: Sequence[tuple[str, LineageRun]], after: str) -> str:
-    """Return the dates and addresses of at most five runs as text; with `after`, of later runs."""
+    """Return dates and addresses of at most five runs as text, of dates after `after` if given."""
     found = [(at, one.run_date) for at, one in runs if not after or one.run_date > after]
     return truncated([f"{date} ({shown_address(at)})" for at, date in found], 5)
 
@@ -204,7 +204,7 @@ class Request:
     job: Job
     output: Output
     digest: str  # SHA-256 of the job and the previous model
-    alternative: str = ""  # digest with the model that `continued` continued, at its own output
+    alternative: str = ""  # if `output` is continued: digest with that run's previous model
     columns: tuple[str, ...] = ()  # features of the previous run
     continued: ContinuedRun | None = None  # the previous run
 
@@ -238,7 +238,7 @@ class Request:
         return False
 
     def _previous_was_replaced(self) -> bool:
-        """Return True if the published result continues another run than this request continues.
+        """Return True if the published result and this request continue different runs.
 
         Return False if the published result is the previous run itself.
         """
@@ -249,7 +249,7 @@ class Request:
         return before.run_id != self.continued.run_id
 
     def open_table(self, staging: str | Path, features: tuple[Feature, ...] = ()) -> Table:
-        """Open the job's table, with the previous model's `features` if that model labels rows."""
+        """Open the job's table; `features` are the previous model's, unless the run refits."""
         job = self.job
         kinds, mixed = job.columns, job.is_mixed
         return open_table(job.input, staging, job.preprocess, features, self.columns, kinds, mixed)
@@ -428,8 +428,8 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
 def _why_outdated(run: RunDirectory, request: Request) -> str:
     """Return the reason if an interrupted run can't be resumed; "" if it can.
 
-    The reason is that the run which it continues was withdrawn or replaced. If that run is no
-    longer stored, raise `InterruptedRunError`.
+    The reason is that the previous run was withdrawn or replaced. Raise `InterruptedRunError` if
+    the previous run was removed, and no other run is published at its address.
     """
     with suppress(DataError):  # the continued run is unknown
         then = request.output.continued_by(run.name)

@@ -21,7 +21,7 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Start and end of phases on the bar; any other phase takes a third of the rest up to 0.65."""
+"""Start and end of phases on the bar; any other phase fills a third of the gap to 0.65."""
 
 
 class WholeBar(logging.Handler):

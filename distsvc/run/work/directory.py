@@ -73,7 +73,7 @@ class RunDirectory:
 
     @property
     def task_address(self) -> str:
-        """The address as given to tasks: with ``#attempt``, except for the first attempt."""
+        """The address for tasks; ``#attempt`` is appended, except for the first attempt."""
         return self.address + (f"#{self.attempt}" if self.attempt != self.name else "")
 
     @property
@@ -198,7 +198,7 @@ class RunDirectory:
 
     @contextmanager
     def _whole(self, file: str, of: str | None = None) -> Iterator[Path]:
-        """Yield the local path of a file; if it is damaged, remove its result (`of`, if given)."""
+        """Yield a file's local path; if damaged, remove result `of` (default: the file's own)."""
         where = f"{self.address}/{file}"
         with self.reached(file):
             path = self.work.local(file)
@@ -216,7 +216,7 @@ class RunDirectory:
             raise LostWorkError(f"{where} {what}; the same command writes it again") from error
 
     def _staged(self) -> dict[str, int]:
-        """Return checksums of converted files; empty for object stores, which write files whole."""
+        """Return checksums of converted files; empty for a bucket, whose files are complete."""
         with self.reached(STAGING):
             names = self.work.sizes(STAGING) if isinstance(self.work, Folder) else ()
             return {name: checksum(self.work.local(name)) for name in names}
@@ -239,7 +239,7 @@ def _content(arrays: dict[str, np.ndarray], key: str) -> Any:
 
 
 def _reason(error: BaseException) -> BaseException | None:
-    """Return the operating system's error that caused an error; None if bytes are wrong."""
+    """Return the operating system's error that caused an error; None for damaged content."""
     following: BaseException | None = error
     while following is not None:
         if isinstance(following, MemoryError) or getattr(following, "errno", None):

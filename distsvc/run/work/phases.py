@@ -116,10 +116,10 @@ class Steps:
         return workers_of(self.client)
 
     def map(self, phase: Phase, n: int | None = None) -> Iterator[Result]:
-        """Run the unfinished tasks of a phase, for all partitions or n numbers; yield all results.
+        """Run the unfinished tasks of a phase; yield the results of all tasks, in order.
 
-        Results come in the order of their numbers. The tasks start with the first `next`, and end
-        only if all results are read; use `do` to ignore the results. Errors are those of `fan_out`,
+        There are n tasks, by default one for each partition. They start with the first `next`, and
+        end only if all results are read; use `do` to ignore the results. Errors as in `fan_out`,
         and `LostWorkError` if a result is lost.
         """
         for number in self._numbers(phase, n):
@@ -145,7 +145,7 @@ class Steps:
         return self.run.read(name)
 
     def _numbers(self, phase: Phase, n: int | None) -> Iterator[int]:
-        """Run the unfinished tasks of a phase; yield numbers in order, each once it is done."""
+        """Run the unfinished tasks of a phase; yield the numbers of finished tasks in order."""
         n = self.n_partitions if n is None else n
         missing = self._missing(phase, range(n))
         with self.progress.phase(phase.name) as meter:
@@ -159,7 +159,7 @@ class Steps:
 
 
 def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterator[int]:
-    """Yield the numbers below n in order, each once it and all before it are finished."""
+    """Yield the numbers below n in order, each as soon as no number up to it is `missing`."""
     missing, reached = set(missing), 0
     for number in finished:
         missing.discard(number)

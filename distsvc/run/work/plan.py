@@ -33,12 +33,11 @@ from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import add_counts, matching_batches
 
 PARTITION_BYTES, MAX_PARTITIONS, SMALL_PARTITIONS = 2**28, 10**7, 64
-"""Maximum size of a partition, which a worker may hold whole; maximum number of partitions, and of
-partitions with fewer rows than a block."""
+"""Maximum bytes of a partition, which a worker may load at once; maximum number of partitions;
+maximum number of partitions with fewer rows than a block."""
 
 BLOCK_BYTES, MAX_BLOCK_ROWS, PILOT_BYTES, MAX_FIRST_VALUES = 2**25, 65_536, 2**24, 2**26
-"""Maximum sizes of a block and of the pilot; maximum number of values that are read to find a point
-near the data."""
+"""Maximum bytes and rows of a block, bytes of the pilot, and values read for `Plan.shift`."""
 
 Range = tuple[int, int]
 """Row range [start, stop)."""
@@ -74,8 +73,8 @@ class Plan:
     ) -> Self:
         """Return the plan of a job's table.
 
-        Categories are counted, except in columns with equal features in `before`, the previous
-        model's. The `meter` counts the partitions that are read for this.
+        Categories are counted as in `with_categories`; `before` are the previous model's features.
+        The `meter` counts the partitions read.
         """
         about = notes_on_columns(table) if job.input.columns is None else []
         counted = {feature.column for feature in table.features if isinstance(feature, Uncounted)}
@@ -136,7 +135,7 @@ def pilot_rows(n_columns: int) -> int:
 
 
 def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[Range]:
-    """Return ranges of about `partition_rows` rows; `extents` are the rows of storage units."""
+    """Return ranges of about `partition_rows` rows; `extents` are row counts of storage units."""
     # Small units are joined. A unit of more than twice `partition_rows` is cut evenly, and decoded
     # several times.
     partitions: list[Range] = []
@@ -169,8 +168,8 @@ def with_categories(
 ) -> tuple[Table, list[str]]:
     """Return a table whose categories are counted, and notes on them.
 
-    If `before`, the previous model's features, has the category with the same encoding, its levels
-    are kept, so that both models have the same columns.
+    A category with the same encoding in `before`, the previous model's features, keeps its levels,
+    so that both models have the same columns.
     """
     uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
     if not uncounted:

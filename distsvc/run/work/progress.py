@@ -1,8 +1,8 @@
 """Progress of a run: events, and phases with their finished tasks and costs.
 
 An event is a record of the logger ``distsvc``: the message is the event's name, and the attribute
-``fields`` a dictionary. A `Progress` displays its own events and those without an owner, such as a
-store's. Callers from Python can attach other handlers.
+``fields`` a dictionary. A `Progress` displays its own events, and events of no `Progress`, such as
+a store's. Callers from Python can attach other handlers.
 """
 
 import datetime
@@ -73,7 +73,7 @@ class Meter:
         return self.rows / seconds if seconds > 0.0 else 0.0
 
     def _working(self) -> float:
-        """Return the seconds up to the last task, minus the longest compilation of a worker."""
+        """Return the seconds from start to last task, minus the longest compilation of a worker."""
         return max(self.last - self.began - max(self.compile_s.values(), default=0.0), 0.0)
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: object) -> None:
@@ -184,7 +184,7 @@ class Progress:
 
 
 def _compile_seconds() -> float:
-    """Return the seconds that this process has spent compiling; numba takes time to import."""
+    """Return the seconds that this process has spent compiling; 0 without numba."""
     jit = sys.modules.get("distsvc.kernels.jit")
     return jit.compile_seconds() if jit else 0.0
 
@@ -307,7 +307,7 @@ def needs_verbose(event: str, fields: Fields) -> bool:
 
 
 def sentence(event: str, fields: Fields) -> str:
-    """Return the sentence of an event; its name and fields if the sentence lacks a field."""
+    """Return an event as a sentence; as name and fields if there is none or a field is missing."""
     titled = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
     words = SENTENCES.get(event)
     try:

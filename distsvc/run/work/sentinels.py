@@ -46,8 +46,8 @@ def sentinel_notes(
 ) -> list[str]:
     """Return at most one note on possible sentinels in stored rows X (m, d).
 
-    `known` sentinels and the policy for `missing` values are the job's. Without them, the rows are
-    labelled by a saved model, and the first of them are examined.
+    `known` sentinels and the policy for `missing` values are the job's. If `known` is None, a saved
+    model labels the rows, and only the first `MAX_EXAMINED_ROWS` rows are examined.
     """
     found = list(sentinels_of(X if known is not None else X[:MAX_EXAMINED_ROWS], features))
     if not found:
