@@ -33,7 +33,7 @@ PILOT_ROWS = 10_000
 
 
 def seed_of(random_state: RandomState) -> int:
-    """Return the integer seed of a `random_state`; drawn at random if it is no integer."""
+    """Return `random_state` if it is an integer, otherwise a seed drawn from it."""
     RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
@@ -51,7 +51,7 @@ def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
 def splitmix(start: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
     """Return outputs (n,) uint64 of the random number generator SplitMix64.
 
-    They come `steps` (n,) after the state `start` (Steele, Lea and Flood 2014).
+    An output is `steps` steps after the state `start` (Steele, Lea and Flood 2014).
     """
     z = start + np.asarray(steps, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -124,9 +124,9 @@ def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
 def memory_blocks(
     X: np.ndarray, keys: np.ndarray, seed: int, epoch: int, ranges: Ranges, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield blocks of X: the rows whose `keys` are in one of the `ranges`, from number `first` on.
+    """Yield a block of X for each of the `ranges` of keys, from range number `first` on.
 
-    The `keys` (n,) of X (n, d) ascend. Each epoch has its own order of rows in a block.
+    The `keys` (n,) of X (n, d) ascend. Rows of a block are shuffled as in `epoch_order`.
     """
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]

@@ -19,10 +19,7 @@ MAX_ROW_LENGTH = 1e18
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
-"""Absolute value from which scaled values grow only logarithmically, and scale of the logarithm.
-
-They apply to the scaling ``robust`` and to modelled columns.
-"""
+"""Absolute value from which `compressed` grows logarithmically, and scale of the logarithm."""
 
 MIN_SCALED_RANGE = 1e-15
 """Minimum range of a scaled column, so that float32 can represent squares."""
@@ -31,7 +28,7 @@ MIN_SCALED_RANGE = 1e-15
 def check_length(X: Any, most: float = MAX_ROW_LENGTH) -> None:
     """Raise UnusableRowsError if a row of X (n, d), dense or CSR, could be longer than `most`.
 
-    The length of a row is at most that of a row with the largest value of X in every column.
+    The bound on lengths is sqrt(d) times the largest absolute value in X.
     """
     values = X.data if sparse.issparse(X) else X
     largest = max(
@@ -58,10 +55,9 @@ def subtract_centre(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
 
 
 def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield X (n, d) as pieces for kernels, float64 in C order and writable, with their slices.
+    """Yield slices of rows of X (n, d), and these rows as writable float64 arrays in C order.
 
-    X itself is the only piece if it has this layout. Otherwise pieces are copies that fit into a
-    processor's cache.
+    X is not copied if it is such an array. Otherwise the copies fit into a processor's cache.
     """
     if X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable:
         yield slice(0, len(X)), X
@@ -105,10 +101,10 @@ class ColumnSums:
     def add(
         self, X: np.ndarray, rows: np.ndarray | None = None, ends: ColumnEnds | None = None
     ) -> tuple[int, int] | None:
-        """Add a block X (n, d) to the sums, and its extremes to `ends`.
+        """Add a block X (n, d) to the sums, and the block's extreme values to `ends`.
 
-        `rows` (n,) int64 are the numbers of the rows, for `ends`. Return None, or the (row, column)
-        of the first value that is infinite or whose square overflows. The sums are then invalid.
+        `rows` (n,) int64 are the row numbers for `ends`. If a value is infinite or its square
+        overflows, return the first such (row, column), and the sums are invalid; else return None.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
         ends = ColumnEnds.empty(X.shape[1], 0) if ends is None else ends
@@ -133,7 +129,7 @@ class ColumnSums:
         self.counts = self.counts + other.counts
 
     def impute(self, values: np.ndarray, n_rows: int) -> None:
-        """Count the missing values of column k as ``values[k]``, so that it has `n_rows` values."""
+        """Add ``values[k]`` to column k for each of its missing values in `n_rows` rows."""
         for k, (value, missing) in enumerate(zip(values, n_rows - self.counts, strict=True)):
             if missing:
                 e = float(value) - float(self.shift[k])
@@ -193,8 +189,8 @@ class Scaling:
     def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Self:
         """Return the scaling of kind ``robust``, from pilot rows (m, d) float64.
 
-        Columns are centred at the median and divided by their spread (`middle_and_spread`). If all
-        pilot values of a column are equal, its scale is the largest distance from them in `sums`.
+        Columns are centred at the median and divided by the spread (`middle_and_spread`). A spread
+        of 0 is replaced by the column's largest distance from the median, over all rows.
         """
         centre, _ = sums.mean_and_variance()
         scale = np.zeros_like(centre)
@@ -231,8 +227,8 @@ class Scaling:
     def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
         """Raise UnusableRowsError if float32 is not precise enough for scaled rows with these sums.
 
-        Rows must be no longer than `MAX_ROW_LENGTH`. The range of each column must be at least
-        `MIN_SCALED_RANGE` unless it is constant; for kind ``none``, the largest range must be.
+        Rows must be no longer than `MAX_ROW_LENGTH`. Columns that are not constant need a range of
+        at least `MIN_SCALED_RANGE`; with kind ``none``, one column with this range is enough.
         """
         if self.kind == "unit":
             return
@@ -283,7 +279,7 @@ class Scaling:
     def raw(self, Z: np.ndarray) -> np.ndarray:
         """Return raw values of scaled rows Z (n, d) float64, the inverse of `apply`.
 
-        For kind ``unit`` it is Z itself.
+        With kind ``unit``, return Z, because the lengths are lost.
         """
         if self.kind == "robust":
             beyond = np.maximum(np.abs(Z) - ROBUST_LIMIT, 0.0)

@@ -1,14 +1,14 @@
 """The search for sentinels, such as -9999, that stand for missing values, and for other spikes.
 
-The search uses the pilot, a sample that is independent of how a table is divided. A number is a
-sentinel if at least `MIN_SENTINEL_SHARE` of the rows have it, and one of these is true:
+The search uses the pilot, a sample that is independent of how a table is divided. A sentinel has
+at least `MIN_SENTINEL_ROWS` rows, the share `MIN_SENTINEL_SHARE` of known values, and a property:
 
-* It is a usual sentinel except -1. It lies outside the range of the other values by more than that
-  range. Or it is the only negative number of many. Or it is ten times as frequent as any other
-  except 0.
-* It is -1, and the only negative number of many. Or it is ten times as frequent as any other except
-  0, and not the minimum; the minimum may come from a scaling to [-1, 1].
-* It is another number, outside the range of many other values by `MIN_OUTLIER_RANGES` ranges.
+* A usual sentinel except -1 lies outside the range of the other values, by more than this range. Or
+  it is frequent, with `MIN_FREQUENCY_RATIO` times the rows of any other value except 0. Or it is
+  the only negative value of a column with at least ten other values.
+* -1 is the only negative value of such a column. Or it is frequent and not the minimum, because the
+  minimum may come from a scaling to [-1, 1].
+* Any other number is `MIN_OUTLIER_RANGES` ranges away from at least ten other values.
 """
 
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ USUAL_SENTINELS = (
 """-1, +-99 to +-999999, the lowest integers, large powers of ten, and netCDF's fill value."""
 
 MIN_FREQUENCY_RATIO = 10.0
-"""Minimum ratio between the rows of a frequent value and those of any other value."""
+"""Minimum number of rows of a frequent value, relative to any other value."""
 
 MIN_SPIKE_VALUES, MIN_SPIKE_SHARE = 50, 0.05
-"""Minimum number of different values of a column with a spike, and minimum share of the spike."""
+"""Minimum number of different values of a column with a spike, and minimum share of its rows."""
 
 MAX_ODD_SHARE = 0.5
-"""Maximum share of rows at an odd spike; a more frequent value is the usual one."""
+"""Maximum share of rows at a suspicious spike (`Spike.is_odd`)."""
 
 MIN_SPIKE_GAP = 0.1
 """Minimum distance of an odd spike from the other values if it is the lowest or highest value.
@@ -56,7 +56,7 @@ class Spike:
 
     @property
     def is_odd(self) -> bool:
-        """Whether the spike is suspicious; not if at 0, in most rows, or at an end without gap."""
+        """Whether the spike is not at 0, not in most rows, and not at an end without a gap."""
         if self.value == 0.0 or self.share > MAX_ODD_SHARE:
             return False
         return not self.end or self.gap > MIN_SPIKE_GAP

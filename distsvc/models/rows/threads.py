@@ -1,4 +1,4 @@
-"""Independent tasks on several threads, whose number does not change any result.
+"""Independent tasks on several threads; the number of threads does not change any result.
 
 Kernels release Python's global interpreter lock, so that threads are enough.
 """
@@ -40,8 +40,8 @@ def map_threads(
 def one_thread() -> AbstractContextManager[object]:
     """Return a context in which linear algebra uses one thread, so that results are repeatable.
 
-    Their last bits depend on the number of threads. Two threads must not be in such contexts at the
-    same time, because they would restore wrong limits.
+    The last bits of results depend on the number of threads. Only one thread at a time may use a
+    context, because overlapping contexts would restore wrong numbers of threads.
     """
     known = ("scipy.linalg", "sklearn.cluster")
     return cast(
@@ -54,7 +54,7 @@ def one_thread() -> AbstractContextManager[object]:
 def _pools(_loaded: tuple[bool, ...]) -> ThreadpoolController:
     """Return the thread pools of the loaded libraries.
 
-    A search takes milliseconds, so it is cached by which of the known libraries are loaded.
+    The search takes milliseconds, so its result is cached until `_loaded` changes.
     """
     return ThreadpoolController()
 
