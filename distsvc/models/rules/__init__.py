@@ -1,5 +1,5 @@
-"""Rules, the saved part of a model that labels rows, and what explains them.
+"""Rules, the saved part of a model that labels rows, and explanations of labels.
 
-`rule` is their base, `fields` checks saved rules, `joined` merges clusters, `membership` has the
-shares of rows in clusters, and `profiles` the columns that separate a cluster from other rows.
+`rule` has the base class, `fields` checks saved rules, and `joined` merges clusters. `membership`
+computes shares of rows in clusters, and `profiles` the columns that separate a cluster from others.
 """

@@ -92,9 +92,9 @@ class _Joined:
 
 
 MIN_MEAN_SHARE = 0.01
-"""Minimum mean share of another cluster in a small cluster's rows with which the two are merged.
+"""Minimum mean share of a cluster in the rows of a small cluster that is merged into it.
 
-If no cluster has it, the small cluster is merged into the cluster with the nearest median.
+Without such a cluster, the small one is merged into the cluster with the nearest median.
 """
 
 
@@ -103,10 +103,10 @@ def clusters_to_join(
 ) -> np.ndarray | None:
     """Return the merged cluster (k,) int32 of each cluster of a rule; None if none is merged.
 
-    The smallest cluster is merged into another, again and again, while it has fewer than `min_rows`
-    of the rows Z (m, d), or while there are more than `max_clusters`. The other cluster has the
-    highest mean share in the smallest cluster's rows. If that is below `MIN_MEAN_SHARE`, it is the
-    cluster with the nearest median. Merged clusters are numbered by size, 0 for the largest.
+    The smallest cluster is merged into another while it has fewer than `min_rows` of the rows
+    Z (m, d), or while more than `max_clusters` are left. The other cluster is chosen by the highest
+    mean share in the smallest cluster's rows. If no mean share reaches `MIN_MEAN_SHARE`, it is
+    chosen by the nearest median. Merged clusters are numbered by size, 0 for the largest.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
@@ -140,7 +140,7 @@ def clusters_to_join(
 
 
 def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the sum (k, k) of each cluster's shares over the rows of each cluster.
+    """Return sums (k, k) of shares; all are 0 if the rule has no shares.
 
     Entry (i, j) is the sum of the shares of cluster j in the rows with label i.
     """
@@ -151,7 +151,7 @@ def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _distances(rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return the distances (k, k) of cluster medians; an empty cluster has that of all rows."""
+    """Return distances (k, k) of cluster medians; an empty cluster has the median of all rows."""
     members = [rows[labels == c] for c in range(k)]
     middles = np.array([np.median(one if len(one) else rows, axis=0) for one in members])
     return np.linalg.norm(middles[:, None].astype(np.float64) - middles, axis=2)

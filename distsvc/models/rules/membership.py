@@ -1,4 +1,4 @@
-"""Memberships of rows: the shares, from 0 to 1, of their own cluster and of likely others."""
+"""Shares of rows, from 0 to 1, in their own clusters and in the likeliest other clusters."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -12,7 +12,7 @@ SHARE_BYTES = 2**22
 """Maximum size of a block of shares, in bytes."""
 
 SPLIT_SOFTNESS = 0.15
-"""Scale of each hyperplane's logistic function, in standard deviations of the node's rows."""
+"""Scale of a hyperplane's logistic function, in standard deviations of the rows it divides."""
 
 BY_HYPERPLANES = (
     f"each hyperplane of the tree gives 1 / (1 + exp(-t / {SPLIT_SOFTNESS})) to the row's side, "
@@ -23,7 +23,7 @@ BY_HYPERPLANES = (
 
 @dataclass(frozen=True)
 class Membership:
-    """Shares of clusters in n rows: those of their own clusters, and the largest of others."""
+    """Shares of n rows in their own clusters, and their largest shares in other clusters."""
 
     own: np.ndarray  # (n,) float32: shares of the rows' own clusters
     others: np.ndarray  # (n, m) int32: other clusters by share, the largest first; ties by number
@@ -31,7 +31,7 @@ class Membership:
 
     @classmethod
     def of(cls, rule: Rule, Z: np.ndarray, labels: np.ndarray, most: int) -> Self:
-        """Return the shares of prepared rows Z (n, d) with labels (n,), and up to `most` others."""
+        """Return shares of prepared rows Z (n, d) in clusters `labels` and up to `most` others."""
         n, m = len(Z), min(most, rule.n_clusters - 1)
         found = cls(np.empty(n, np.float32), np.empty((n, m), np.int32), np.empty((n, m), "f4"))
         step = max(1, SHARE_BYTES // (4 * rule.n_clusters))

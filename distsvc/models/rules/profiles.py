@@ -116,11 +116,11 @@ def best_ranges(
 
 
 def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
-    """Return how high each of the c `chosen` clusters lies in each column, (c, d), from -1 to 1.
+    """Return the delta (c, d) of each of the c `chosen` clusters in each column, from -1 to 1.
 
-    It is the delta of Cliff (1993): the probability that a row of the cluster lies above a row
-    outside the cluster, minus the probability that it lies below. X (m, d) are rows with `labels`
-    (m,). No chosen cluster has all rows.
+    The delta of Cliff (1993) is the probability that a row of the cluster lies above a row outside
+    the cluster, minus the probability that it lies below. X (m, d) are rows with `labels` (m,). No
+    chosen cluster has all rows.
     """
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
@@ -148,7 +148,7 @@ def _columns(
     """Return the columns that separate the rows `inside` from others better than chance.
 
     `apart` (d,) and `ranges` (d, 2) are J and the best range of each column. The best column is
-    first; equally good ones are ordered by the distance of the medians, in quartile ranges.
+    first. If J is equal, columns are ordered by the distance of medians in interquartile ranges.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
     # J of an unrelated column exceeds this multiple of its standard error in fewer than one of a

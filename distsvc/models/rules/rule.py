@@ -37,8 +37,8 @@ class Typical:
     ) -> Self:
         """Return the typical values of prepared pilot rows Z (m, d).
 
-        `labelled` has the columns ``label`` and ``score`` of the rows. Rows with low scores don't
-        count. A cluster with only such rows has the medians of all rows that count.
+        `labelled` has the columns ``label`` and ``score`` of the rows. Medians are of rows with
+        scores of at least `least`. A cluster without such rows has the medians over all clusters.
         """
         labels, scores = labelled["label"], labelled["score"]
         if not np.isfinite(scores).all():
@@ -69,10 +69,10 @@ class ScoreWords:
 
 
 class Rule(ABC):
-    """Base of rules, which label prepared rows by fields that are arrays or JSON values.
+    """Base class of rules, which label prepared rows.
 
-    A subclass is a frozen dataclass. Each field is annotated with its check, an `ArrayField` or a
-    `Fact`; the dimension ``d`` of an array is the number of prepared columns.
+    A subclass is a frozen dataclass of arrays and JSON values, annotated with their checks:
+    `ArrayField` or `Fact`. The dimension ``d`` of an array is the number of prepared columns.
     """
 
     form: ClassVar[str]  # the rule's name in saved models
@@ -91,9 +91,9 @@ class Rule(ABC):
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns to publish for prepared rows Z (n, d), by name.
 
-        They are ``label`` (n,) int32, ``score`` (n,) float32, ``outlier`` (n,) bool, and others of
-        some rules. A row's values depend on no other row. A subclass implements either this method,
-        or `labels` and `unrounded_scores`.
+        All rules have ``label`` (n,) int32, ``score`` (n,) float32 and ``outlier`` (n,) bool; some
+        have more columns. A row's values depend on no other row. A subclass implements either this
+        method, or `labels` and `unrounded_scores`.
         """
         score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
@@ -107,13 +107,13 @@ class Rule(ABC):
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the membership of prepared rows Z (n, d) in all clusters, (n, k) float32.
 
-        A row's shares are at least 0 and sum to 1; `shared` defines them. If that is empty, a rule
-        has no shares.
+        A row's shares are at least 0 and sum to 1; `shared` defines them. A rule with an empty
+        `shared` has no shares.
         """
         raise NotImplementedError
 
     def plane(self, Z: np.ndarray) -> np.ndarray | None:
-        """Return places (n, 2) of prepared rows Z (n, d) in a plane where clusters lie apart.
+        """Return positions (n, 2) of prepared rows Z (n, d) in a plane that separates clusters.
 
         Return None if the rule has no such plane.
         """
