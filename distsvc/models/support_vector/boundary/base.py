@@ -87,7 +87,7 @@ class SupportVectorEngine(Engine):
 
     @abstractmethod
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) in the form (n, q) float32 for `learn` and `find_clusters`."""
+        """Return rows X (n, d) as rows (n, q) float32 for `learn` and `find_clusters`."""
 
     @abstractmethod
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:

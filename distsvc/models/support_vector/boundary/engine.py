@@ -144,7 +144,7 @@ class BoundaryEngine(SupportVectorEngine):
         self._set_decision(S, a)
 
     def trained(self) -> State:
-        """Return the trained state, facts and arrays, for `restore` and the tasks of phase two."""
+        """Return the facts and arrays of a trained engine, for `restore` and tasks of phase two."""
         names, given = ("gamma", "C", "epsilon", "n_iter"), self.parameters
         facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
         facts |= {name: getattr(given, name) for name in ("boundary_size", "segment_samples")}
@@ -156,7 +156,7 @@ class BoundaryEngine(SupportVectorEngine):
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
 
     def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
-        """Set the points (m, d) that label rows, and the equilibria: their ends (m, d), merged."""
+        """Set the points (m, d) that label rows, and merge their `ends` (m, d) into equilibria."""
         self.points = points
         if self.parameters.labelling == "complete-graph":
             self.equilibria, self._end_of = ends, np.arange(len(ends))
@@ -171,7 +171,7 @@ class BoundaryEngine(SupportVectorEngine):
             self.note("all trajectories end at one equilibrium: the answer is one cluster")
 
     def set_clusters(self, pairs: np.ndarray) -> None:
-        """Set the clusters, the components of the equilibria, from connected pairs of vertices.
+        """Set the clusters: the components of the equilibria in the graph with edges `pairs`.
 
         `pairs` (p, 2) are indices of `vertices`.
         """

@@ -10,22 +10,21 @@ from distsvc.models.rows.threads import map_threads
 GROUP_ROWS = 2000
 FAR_RATIO, MAX_FAR_ROWS = 10.0, 3
 """Minimum distance of a far row to its nearest neighbour, in units of the median distance to the
-fifth neighbour; and maximum number of far rows up to which they are ignored."""
+fifth neighbour; and number of far rows above which none is ignored."""
 
 
 def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     """Return gamma for rows X (n, d) float64 in random order, from at most 10,000 of them.
 
-    It is the geometric mean of two gammas, divided by 6. The first has the largest leave-one-out
-    log-likelihood of a Gaussian kernel density estimate, on a half-octave grid. The second is the
-    upper end of that grid, 1 / (2 (0.6 m)^2), with m the median distance to the fifth neighbour:
-    in many dimensions, the first may lie at this end. Division by 6 makes kernels 2.4 times as wide
-    as in a density estimate, because the boundary is a level set of at most a hundred kernels.
+    The result is the median over up to five groups of 2000 rows, or 1 if all rows are equal. For
+    each group it is the geometric mean of two gammas, divided by 6. The first gamma has the largest
+    leave-one-out log-likelihood of a Gaussian kernel density estimate, on a half-octave grid. The
+    second is the upper end of that grid, 1 / (2 (0.6 m)^2), with m the median distance to the fifth
+    neighbour. Kernels are thus 2.4 times as wide as in a density estimate, because the boundary is
+    a level set of at most a hundred kernels.
 
     Likelihoods are of distinct rows, with sums over each row's 64 nearest neighbours. A few far
-    rows are ignored, because one could lower the first gamma by orders of magnitude. The result is
-    the median of up to five groups of 2000 rows, computed on `n_jobs` threads. It is 1 if all rows
-    are equal.
+    rows are ignored: a single far row could lower the first gamma by orders of magnitude.
     """
     n_groups = min(max(len(X) // GROUP_ROWS, 1), 5)
     groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
@@ -37,8 +36,8 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
 def density_gamma(X: np.ndarray) -> float:
     """Return the gamma of a density estimate of the rows X (n, d) float64, in random order.
 
-    It is the first of the two gammas in `automatic_gamma`: it has the largest leave-one-out
-    log-likelihood, here of up to 1500 distinct rows among all. If all rows are equal, it is 1.
+    It is the first gamma of `automatic_gamma`, from the likelihood of up to 1500 distinct rows, or
+    1 if all rows are equal. Neighbours are searched among all rows.
     """
     found = _gammas(X, 1500)
     return found[0] if found else 1.0

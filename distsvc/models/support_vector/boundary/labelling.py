@@ -1,7 +1,7 @@
 """Phase two: from the decision function to clusters.
 
-It is Algorithm 3 of Pham, Le and Dang (2017). For tables in memory, it can also be the complete
-graph of SVC, or the balls of FSVC.
+Clusters are found by Algorithm 3 of Pham, Le and Dang (2017). Tables in memory can also use the
+complete graph of SVC, or the balls of FSVC.
 
 | Pham, Le and Dang (2017) | here |
 |---|---|
@@ -86,9 +86,9 @@ class DecisionFunction:
         return self.sums(X) - np.float32(1.0)
 
     def scores(self, X: np.ndarray) -> np.ndarray:
-        """Return f (n,) float32 at the rows of X, with 0 for values of f that are only rounding.
+        """Return f (n,) float32 at the rows of X, with 0 for rows on the boundary.
 
-        These values lie from -`SEGMENT_TOLERANCE` to 0; their rows are on the boundary.
+        Rows with f from -`SEGMENT_TOLERANCE` to 0 are on the boundary, up to rounding.
         """
         f = self(X)
         return np.where((f >= -SEGMENT_TOLERANCE) & (f < 0.0), np.float32(0.0), f)
@@ -108,7 +108,7 @@ class Nearest:
 
     Points are divided into cells of at most `CELL_POINTS` by repeated halving (`halves`). With the
     points' `clusters` (m,), a search ends as soon as the cluster of the nearest point is known.
-    Clusters are ignored if most of them would not fill a cell: many cells cost more than they save.
+    Clusters with fewer than `CELL_POINTS` points on average are ignored: many cells cost time.
     """
 
     def __init__(self, points: np.ndarray, clusters: np.ndarray | None = None):
@@ -142,7 +142,7 @@ class Nearest:
 
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the point numbers of each cell, ascending, by halving the points `numbers` (n,)."""
+    """Yield the ascending point numbers of each cell; cells divide the points `numbers` (n,)."""
     if numbers.size <= CELL_POINTS:
         yield numbers
         return
@@ -168,13 +168,12 @@ def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndar
 class Boundary:
     """Sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
 
-    Trajectories start from the sampled rows, and all other rows take their labels. If B_eps has at
-    most `limit` rows, all are in the sample, as in the paper. Otherwise rows are grouped by their
-    nearest support vector, so that every part of the domain has rows. Each group keeps the q rows
-    with the lowest random keys, for the largest q >= 1 that fits `limit`.
+    Trajectories start from the sampled rows. All rows of the table take the label of the nearest
+    sampled row. If B_eps has at most `limit` rows, all are sampled. Otherwise they are grouped by
+    their nearest support vector, so that every part of the domain has rows. Each group keeps the
+    q rows with the lowest random keys, for the largest q >= 1 that fits `limit`.
 
-    Samples of a table's blocks merge into exactly the sample of the table: a block never keeps
-    fewer rows of a group than the table does.
+    Samples of blocks merge into exactly the sample of the table: q is never lower in a block.
     """
 
     X: np.ndarray  # (m, d) float32: the sampled rows
@@ -300,7 +299,7 @@ def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int
     Equilibria are rows of E (M, d) float32, in blocks of 256. Each equilibrium of block number
     `block` is tested with all earlier equilibria, by f at `samples` points of their segment.
     Shortest segments come first, and pairs already connected through other equilibria are skipped.
-    The returned pairs of all blocks together have the components of the graph of all such pairs.
+    The pairs of all blocks together yield the same components as without skipping.
     """
     first = block * PAIR_ROWS
     last = min(first + PAIR_ROWS, len(E))
@@ -339,9 +338,9 @@ def clusters_of_points(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the points that label rows, their clusters, and the equilibria's clusters (M,) int32.
 
-    Boundary point i climbs to equilibrium ``member[i]``, and gets its cluster (Algorithm 3, line
-    9). `group` (M,) are the components of the equilibria. Clusters are numbered by their rows among
-    `reference` (n, d) float32, the largest first.
+    Boundary point i climbs to equilibrium ``member[i]``, and gets that equilibrium's cluster
+    (Algorithm 3, line 9). `group` (M,) are the components of the equilibria. Clusters are numbered
+    by their number of rows in `reference` (n, d) float32, the largest first.
 
     Departure without `keep_outside`: an equilibrium with f < 0 lies outside the domain of novelty,
     and would form a cluster of its own. It gets the cluster -1, and the boundary points that climb
