@@ -190,7 +190,7 @@ def loss_is_temporary(what: str) -> Iterator[None]:
 
 @contextmanager
 def _remote_client(address: str) -> "Iterator[Client]":
-    """Yield the client of a scheduler, once it has a worker and their versions are compared."""
+    """Yield the client of a scheduler that has a worker; its workers need the driver's versions."""
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         try:
@@ -280,7 +280,7 @@ def _client(address: str) -> "Client":
 
 @contextmanager
 def _local_client(workers: int, threads: int) -> "Iterator[Client]":
-    """Yield the client of workers on this machine, which its other users can't reach."""
+    """Yield the client of new workers on this machine, which other users can't reach."""
     # Anyone who reaches a port of a scheduler or worker could run code there. So connections need a
     # key that only these processes have, HTTP servers have no pages, and folders on the import path
     # are private.
@@ -418,7 +418,7 @@ def sources_digest() -> str:
 
 
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
-    """Raise `JobFileError` if a worker's `versions` differ, or its package lacks that function."""
+    """Raise `JobFileError` if a worker's `versions` differ, or can't be imported there."""
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
     if isinstance(theirs, Exception):

@@ -53,10 +53,10 @@ def fan_out(
 ) -> Iterator[int]:
     """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
 
-    Tasks write their results to files, and return the number of rows processed. They start in
-    order. A `DistsvcError` is not repeated: no further task starts, and the error of the lowest
-    number is raised. After any other error the task is repeated once, alone and last, because
-    another task may have killed its worker. If it fails again, `PartitionFailedError` is raised.
+    Tasks start in order, write their results to files, and return the number of rows processed.
+    After a `DistsvcError`, no further task starts, and the error of the lowest number is raised.
+    After any other error, the task runs again, alone, when all others have ended: another task may
+    have killed its worker. If it fails again, `PartitionFailedError` is raised.
     `TemporaryError` is raised if the cluster is lost or silent, or a disk or store failed twice.
     """
 
@@ -162,7 +162,7 @@ def _on_worker(
     expected: Versions | None,
     compares_paths: bool = False,
 ) -> tuple[list[TaskOutcome], float]:
-    """Run the tasks of a group of numbers; return their outcomes and the duration in seconds."""
+    """Check versions and paths, run a group of tasks; return outcomes and duration in seconds."""
     from distributed import get_worker
 
     address, began = get_worker().address, time.perf_counter()

@@ -1,7 +1,7 @@
 """The fork server: a process with all imports of a worker, from which workers are forked.
 
-It imports while the command opens the table, so workers start at once. Only commands have one: in
-another program it would copy that program's environment and memory.
+It imports while the command opens the table, so workers start at once. Only distsvc's commands
+start a fork server: in another program it would copy the program's environment and memory.
 """
 
 import multiprocessing
