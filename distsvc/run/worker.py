@@ -1,4 +1,4 @@
-"""The imports of a worker on this machine: the tasks of all phases, and a first kernel."""
+"""Module that workers on this machine import first: all tasks, and numba's initialisation."""
 
 import logging
 

@@ -1,1 +1,1 @@
-"""Bytes: stores, rows, tables, publishing."""
+"""Storage: folders and buckets, rows, tables, publishing."""

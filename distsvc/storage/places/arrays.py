@@ -87,7 +87,7 @@ def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
 
 
 def read_regular(path: Path, most_bytes: int = MOST_JSON) -> bytes:
-    """Return a file's bytes, at most `most_bytes` + 1; `OSError` for a pipe or a device."""
+    """Return a file's bytes, `most_bytes` + 1 if it is larger; `OSError` for a pipe or a device."""
     with open(path, "rb", opener=_regular) as stream:
         return stream.read(most_bytes + 1)
 
@@ -111,7 +111,7 @@ def sealed(content: Mapping[str, object]) -> bytes:
 
 
 def unsealed(written: bytes, name: Path | str) -> dict[str, Any]:
-    """Return the object that `sealed` wrote; `DataError` also for a wrong or missing checksum."""
+    """Return the object that `sealed` wrote; `DataError` if damaged or its checksum is wrong."""
     content = parse_json(written, name)
     if not isinstance(content, dict):
         raise DataError(f"{name} can't be read: expected an object, found {type(content).__name__}")
@@ -173,7 +173,7 @@ def write_array(path: Path, array: np.ndarray) -> int:
 
 
 def map_array(path: Path) -> np.ndarray:
-    """Map an ``.npy`` file read-only; `DataError` if it is missing or has another length."""
+    """Map an ``.npy`` file read-only; `DataError` if it is missing, too short or too long."""
     with _readable(path):
         with open(path, "rb", opener=_regular) as stream:
             size = os.fstat(stream.fileno()).st_size

@@ -52,14 +52,14 @@ class HeldError(TemporaryError):
 
 
 class FencedError(TemporaryError):
-    """Refused change by a process that no longer has the lock."""
+    """A process without the lock tried to change a store."""
 
 
 class Folder:
     """A folder of a disk; `Bucket` has the same methods.
 
     Methods raise `TemporaryError` if the disk does not answer. With a fence, each change is a
-    rename from or to the holder's own folder, which fails once another holder has removed it.
+    rename from or to `Fence.spare`. It fails if the next lock holder has removed that folder.
     """
 
     def __init__(self, path: str | os.PathLike[str], fence: Fence = NO_FENCE):
@@ -141,10 +141,10 @@ class Folder:
             arrays.write_content(spare, content)
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        """Remove a file if its version is `mark` (None: any), or the empty folders in a folder.
+        """Remove a file if its version is `mark` (None: any); return True if it was removed.
 
-        Empty parent folders are removed, too. Buckets have no conditional removal, so an empty
-        record replaces the file there. Return True if a file was removed.
+        Empty parent folders are removed, too. If `name` is a folder, its empty folders are removed.
+        In a bucket, `REMOVED_RECORD` replaces a file with a given `mark`.
         """
         path = self.root / name
         with _reached(path):
@@ -307,7 +307,7 @@ class Folder:
 
     @contextmanager
     def _taken(self, path: Path) -> Iterator[Path]:
-        """Yield a path at which to remove a file or folder; a fence moves it there first."""
+        """Yield the path at which to delete a file or folder; a fence moves it to `Fence.spare`."""
         if self._fence.spare is None:
             yield path
             return
@@ -319,7 +319,7 @@ class Folder:
 
     @contextmanager
     def _still_held(self) -> Iterator[None]:
-        """Turn the error for a missing folder of the holder into `FencedError`."""
+        """Raise `FencedError` if the block fails because `Fence.spare` was removed."""
         try:
             yield
         except FileNotFoundError:

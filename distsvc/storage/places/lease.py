@@ -111,7 +111,7 @@ class Lease:
 
     @property
     def own(self) -> Store:
-        """Store for writing the record; it omits the lease check, which reads the record."""
+        """Store for writing the record without a lease check."""
         return self.runs.fenced(Fence(self.spare))
 
 
@@ -156,7 +156,7 @@ def is_gone(holder: Holder) -> bool | None:
 
 
 def read_holder(runs: Store) -> Holder | None:
-    """Return the last record of a holder of an output, alive or dead, or None."""
+    """Return the record of an output's current or last holder; None if missing or damaged."""
     found = runs.current(HOLDER)
     with suppress(DataError):
         holder = parsed(Holder, parse_json(found[0], HOLDER), HOLDER) if found else None
@@ -165,7 +165,7 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record as soon as no running process has the lease."""
+    """Write the record when no running process has the lease, or raise the error of `_refusal`."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + TIMES.silence
     first = found

@@ -137,7 +137,7 @@ class Location:
     def naming_errors(self, any_kind: bool = False) -> Iterator[None]:
         """Turn errors of reading into a `DataError` or `TemporaryError` with the location.
 
-        If not `any_kind`, errors that are no faults of a file are raised unchanged.
+        Errors that `classify_error` does not know are raised unchanged, unless `any_kind`.
         """
         try:
             yield
@@ -160,7 +160,7 @@ class Version(NamedTuple):
     size: int | None
     tag: str  # ETag or time of modification, with its name; "" if unknown
     # Change time of a local file in nanoseconds, which users can't set; 0 for other files.
-    changed: int = 0  # fingerprints omit it, because it differs in a copy
+    changed: int = 0  # not in fingerprints, since a copied file has another time
     chunks: int = 0  # number of chunk files, if it is the version of many files
 
     def differs(self, other: "Version") -> bool:
@@ -181,7 +181,7 @@ Versions = dict[str, Version]
 
 
 def version_of(place: Location, info: Info | None = None) -> Version:
-    """Return the version of a file; a remote file system's `info` is used if it is known."""
+    """Return the version of a file; `info` is a remote file's metadata, requested if None."""
     with place.naming_errors():
         if place.is_local:
             found = os.stat(place.path)

@@ -1,7 +1,7 @@
 """Stores of files: a folder of a disk (`Folder`), or a prefix of a bucket.
 
 Names are paths below the store, with ``/``. The few files that change (a manifest, the record of a
-holder) are replaced in one step by `Folder.swap`. All others never change, so those of a bucket are
+holder) are replaced in one step by `Folder.swap`. Other files never change, so a bucket's files are
 cached in a folder of this process. A bucket has no locks and no renaming, but conditional writes.
 """
 
@@ -25,7 +25,7 @@ from distsvc.storage.places.process import new_scratch
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE, obstore_options
 
 SCHEME = "s3"
-"""The only supported kind of bucket: a commit needs conditions on ETags, which Google's lacks."""
+"""The only supported kind of bucket: commits need conditions on ETags, which Google's lack."""
 
 REMOVED_RECORD = b"{}\n"
 """The content that marks an object as removed, since stores can't remove on a condition."""
@@ -159,7 +159,7 @@ class Bucket:
             return there[1]
 
     def settle(self, names: Collection[str]) -> None:
-        """Do nothing: a bucket loses no bytes with the power, and has no links."""
+        """Do nothing: a bucket's objects survive a loss of power, and it has no links."""
 
     refuse_links = settle
 
