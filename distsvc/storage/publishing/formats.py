@@ -75,7 +75,7 @@ PUBLISHED_COLUMNS = (
     ),
     Column("missing", pa.int32(), -1, "int32: the features without a value in the row", "missing"),
 )
-"""All columns that can be published, in order; a table's id gives the first its name and type."""
+"""All columns that can be published, in order; an id column replaces the first column, `row`."""
 
 
 def published_columns(names: Sequence[str]) -> tuple[Column, ...]:

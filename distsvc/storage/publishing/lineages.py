@@ -1,10 +1,10 @@
 """The record of a lineage: the cluster ids of its runs, and the order of the runs.
 
-Runs that continue each other are a lineage. A run's output lists its predecessors, but not other
-runs that continue the same predecessor, such as a late night that is run after later nights. So ids
-are claimed in a shared record, ``.lineages/ID.json``, beside the outputs of the lineage, or in the
-output if runs replace each other. Manifests have its relative path, so a tree of outputs can be
-moved or copied and continued. Runs outside that tree begin a new record.
+Runs that continue each other are a lineage. Two runs may continue the same predecessor, if a night
+is run after the next one. Their outputs don't list each other, so ids are claimed in a shared
+record, ``.lineages/ID.json``, beside the outputs of the lineage, or in the output if runs replace
+each other. Manifests have the record's relative path, so the folder of all outputs can be moved or
+copied and continued. Runs in another bucket begin a new record.
 """
 
 import posixpath
@@ -38,7 +38,7 @@ class LineageRun(Form):
 
 
 class Claim(Form):
-    """A range of consecutive ids that one answer has claimed."""
+    """A range of consecutive ids that runs with the same `Lineage.answer` have claimed."""
 
     first: Id
     n_ids: Id
@@ -150,7 +150,7 @@ def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]
 
 
 def successors(address: str, manifest: Manifest) -> list[tuple[str, str, LineageRun]]:
-    """Return address, id and `LineageRun` of each run that continues a run or its successors.
+    """Return address, id and `LineageRun` of each run that continues a run, also indirectly.
 
     Runs are sorted by date. They may be published, held back, replaced or removed.
     """
@@ -163,8 +163,8 @@ def passing_runs(
 ) -> list[tuple[str, LineageRun]]:
     """Return address and `LineageRun` of later runs that passed over a run, and their successors.
 
-    The run at `address` has the date `run_date`. A later run passed over it if its job prefers that
-    address to the run that it continued. All returned runs are published; they are sorted by date.
+    The first run is at `address`, with the date `run_date`. A later run passed over it if its job
+    lists `address` before the run that it continued. All returned runs are published, by date.
     """
     home, record = _record_of(address, lineage)
     passing = {

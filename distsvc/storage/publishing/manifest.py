@@ -49,7 +49,7 @@ class Listed(Form):
 
 
 class ListedFile(Listed):
-    """A published file."""
+    """A published file, with its temporary and its permanent path."""
 
     # Two paths of the file below the manifest's folder: `file` exists while the run is published,
     # `stored` also while the run is replaced or a candidate.
@@ -125,7 +125,7 @@ class Manifest(Listed):
 
     @model_validator(mode="after")
     def _every_row_listed(self) -> Self:
-        """Refuse a list whose files of labels lack rows; files of Zarr have no number of rows."""
+        """Raise ValueError if the rows of label files don't add up to `rows`; skip Zarr files."""
         rows = [file.rows for file in self.files if file.rows is not None]
         if rows and sum(rows) != self.rows:
             raise ValueError(
@@ -163,7 +163,7 @@ class Manifest(Listed):
 
     @property
     def stored(self) -> list[str]:
-        """The paths that stay valid when another run is published."""
+        """Paths of the files that remain valid when another run is published."""
         return [file.stored for file in self.files]
 
     @property
@@ -203,7 +203,7 @@ def read_manifest(store: Store) -> Manifest:
 
 
 def is_removed(content: bytes) -> bool:
-    """Return True if a manifest is `REMOVED_RECORD`, with any blanks."""
+    """Return True if a manifest equals `REMOVED_RECORD`, apart from whitespace."""
     return content.split() == REMOVED_RECORD.split()
 
 
