@@ -16,8 +16,8 @@ def usable_rows(
 ) -> np.ndarray:
     """Return the mask (n,) bool of used rows: all but those that ``missing = "drop"`` excludes.
 
-    These have missing values or, if rows are scaled to `unit` norm, only zeros. `DataError` for
-    infinite values, missing values if `missing` is "error", and rows of zeros unless it is "drop".
+    Excluded rows have missing values or, if `unit` scales rows to norm 1, only zeros. `DataError`
+    for infinite values, for missing values if `missing` is "error", and for zeros unless "drop".
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
