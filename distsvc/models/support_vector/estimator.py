@@ -23,7 +23,7 @@ from distsvc.models.support_vector.engines import EitherEngine, engine_for, engi
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 OF_CLUSTERS = ("n_clusters_", "equilibria_", "equilibrium_labels_", "epsilon_", "n_boundary_")
-"""Attributes that depend on the clusters; `partial_fit` deletes them, as clusters may change."""
+"""Attributes that depend on the clusters; `partial_fit` deletes them."""
 
 
 @dataclass(eq=False, repr=False)
@@ -52,7 +52,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         the share nu of up to 10,000 rows has f < 0, and C is 1 / (nu rho*). The share is lower if
         many rows are equal, because equal rows are on the same side and rows with f = 0 are inside.
         rho* is the offset of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows. If
-        `C` is None, too, nu is 0.1.
+        `nu` and `C` are None, nu is 0.1.
     effort : {"fast", "default", "thorough"}, default="default"
         Number of models that vote. Up to 3 features, it is 3, 10 or 20. With more features, each
         subspace has 2, 3 or 10 models, and there are up to 4 ("fast") or 8 subspaces.
@@ -97,8 +97,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     theta : float, default=0.01
         Threshold of the rule "step-norm".
     max_iter : int, default=200000
-        Maximum number of steps of descent, of sweeps of "exact" with `C`, and of rows that are
-        used. Models of the level tree do 5 steps a row, at least 4,000 and at most 20,000.
+        Maximum number of descent steps, of sweeps for "exact" with `C`, and of rows to train on.
+        Models of the level tree do 5 steps a row, at least 4,000 and at most 20,000.
     iterate : {"last", "average", "random"}, default="last"
         The iterate that is used. "average" is the mean of all iterates from the second epoch on
         (Theorem 7 of 2017), only with "sgd". "random" is the iterate of a second run after a random
@@ -126,7 +126,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         Number of points tested on the segment between two equilibria, or two rows of the complete
         graph. With "balls" it is 9, as in FSVC.
     boundary_size : int, default=2048
-        Maximum number of boundary rows; of more rows, a sample is used.
+        Maximum number of boundary rows; a larger boundary is sampled.
     ball_radius : float, default=0.3
         With "balls": radius of a ball, in units of X. Fewer points climb if it is larger.
     merge_radius : float, default=0.1
@@ -172,8 +172,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     candidates_ : list of dict
         The best proposal for each number of clusters (level tree only). ``standing`` is its score,
         relative to the winner's; ``votes`` are relative to the maximum. ``separated`` is the share
-        of near pairs of rows that are in two clusters, relative to all pairs. ``support`` is the
-        share of the models with a similar proposal, and ``z`` is of the weakest split.
+        of near pairs of rows in different clusters, divided by this share of all pairs. ``support``
+        is the share of the models with a similar proposal, and ``z`` is the lowest z of its splits.
     equilibria_ : ndarray of shape (M, d), float32
         Ends of the climbs; with "complete-graph", the distinct rows inside.
     equilibrium_labels_ : ndarray of shape (M,), int32

@@ -1,7 +1,7 @@
 """LIBSVM's one-class SVM, in this process or in a child process.
 
-A job needs LIBSVM for one number only, and scikit-learn would take 50 MB for as long as the process
-runs. So a child process runs this file, which imports nothing of distsvc.
+The child process runs this file, which imports nothing of distsvc. In a job, scikit-learn then
+takes no memory after the offset is computed.
 """
 
 import subprocess
@@ -14,9 +14,8 @@ import numpy as np
 def one_class_machine(X: np.ndarray, gamma: float, nu: float) -> tuple[Any, float]:
     """Return the `sklearn.svm.OneClassSVM` fitted to rows X (n, d), and its positive offset.
 
-    With nu = 1 every multiplier would be at its bound, and any offset from the largest kernel sum
-    upwards would be a solution. So nu is at most 1 - 1/n, which leaves the row with the largest sum
-    on the boundary. The offset is at least 1e-12 of the sum of the multipliers, nu n.
+    nu is limited to 1 - 1/n, so that the row with the largest kernel sum is on the boundary. With
+    nu = 1, the offset would not be unique. The offset is at least 1e-12 nu n.
     """
     from sklearn.svm import OneClassSVM
 

@@ -10,9 +10,9 @@
 | norm(w_{t+1} - w_t) <= theta | ``theta``, the gradient step without the maintenance |
 | mean of w_1 .. w_T (Theorem 7); w_r, r ~ Uniform([T]) (Theorem 3 of 2016) | ``iterate`` |
 
-As in `distsvc.kernels.training`, w_{t+1} is (C / t) sum_j n_j phi(s_j) with the counts n_j, so that
-equal coefficients are equal numbers. The papers do not say which of several smallest coefficients
-is removed; here it is the oldest.
+As in `distsvc.kernels.training`, w_{t+1} is (C / t) sum_j n_j phi(s_j) with the counts n_j. So
+equal coefficients stay equal in spite of rounding. The papers do not say which of several smallest
+coefficients is removed; here it is the oldest.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ class PrintedDescent:
         self._square = 0.0  # ||sum_j n_j phi(s_j)||^2
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:
-        """Return the kernel values (m, B) between the rows with numbers `rows` (m,) and vectors."""
+        """Return the kernel values (m, B) between rows number `rows` (m,) and all vectors."""
         apart = self.X[rows][:, None, :] - self.X[self.numbers][None, :, :]
         return np.exp(-self.gamma * (apart * apart).sum(axis=2))
 
@@ -86,7 +86,7 @@ class PrintedDescent:
         return float(np.sqrt(max(square, 0.0))) / t
 
     def maintain(self) -> None:
-        """Remove the vector with the smallest coefficient; first project it if `strategy` does."""
+        """Remove the vector of smallest coefficient, after its projection unless by "removal"."""
         n = len(self.numbers)
         p = int(np.argmin(np.abs(self.counts)))
         weight = self.counts[p]
@@ -125,8 +125,8 @@ def descend(
     """Run a new descent; return its vectors S (d, B) float32, weights (B,) float64, and steps T.
 
     `iterate` is "last", "average" or "random". The average is the mean of w_1 to w_T. The random
-    iterate is w_{r+1}, from r steps of a second run, with r uniform in 1 .. T (w_1 = 0 has no
-    clusters).
+    iterate is w_{r+1}, the result of r steps of a second run, with r uniform in 1 .. T. It is never
+    w_1 = 0, which has no clusters.
     """
     found = make()
     found.run(max_iter, theta, iterate == "average")

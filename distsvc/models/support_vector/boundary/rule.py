@@ -65,7 +65,7 @@ class BoundaryRule(Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """Points (d, m), feature by feature and sorted by cluster; and the end of each cluster."""
+        """Points (d, m) sorted by cluster, and end indices (k,) of clusters."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.points[order].T), ends
 
@@ -75,5 +75,5 @@ class BoundaryRule(Rule):
 
 
 def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order (m,) that sorts points by cluster, and each cluster's end (k,) in it."""
+    """Return the order (m,) that sorts points by cluster, and end indices (k,) of clusters."""
     return np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster)).astype(np.int64)

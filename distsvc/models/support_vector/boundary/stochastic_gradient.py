@@ -46,7 +46,7 @@ GRADIENT_FIELDS: dict[str, Field] = {
 VECTOR_ARRAYS = ("counts", "born", "moments")
 
 DESCENT_PIECE = 2**33
-"""Maximum number of vector entries read before a checkpoint is possible: some seconds of work."""
+"""Maximum number of values of support vectors that are read between possible checkpoints."""
 
 CHECK_STEPS = 10_000
 """Number of steps between two measurements of J."""
@@ -112,7 +112,7 @@ class StochasticGradient:
 
     @property
     def piece_rows(self) -> int:
-        """Maximum number of rows, by `DESCENT_PIECE`, before a checkpoint is possible."""
+        """Maximum number of rows between possible checkpoints; it follows from `DESCENT_PIECE`."""
         n = max(self.n_vectors, 1)
         work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
         return max(DESCENT_PIECE // work, 1)
