@@ -2,8 +2,8 @@
 
 Up to 40 columns they are the leading principal components. With more columns, directions of noise
 can have more variance than the directions that separate clusters. But near rows mostly belong to
-one cluster. So the directions are then those along which any two rows differ much more than near
-rows do.
+one cluster. The directions then maximise the differences of random pairs of rows, relative to the
+differences of near rows.
 """
 
 from collections.abc import Iterable
@@ -34,17 +34,17 @@ TAIL = 0.01
 """Share of a column's rows in each of its two tails."""
 
 MOST_IN_TAILS = 0.15
-"""Maximum share of the variance that comes from the tails. Above it, rare values determine the
-scales of columns, and the directions are principal components with any number of columns."""
+"""Share of the tails in the variance above which the directions are always principal components.
+Rare values then determine the scales of columns."""
 
 
 def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return the leading directions (q, d) float32 of pilot rows (m, d) float32, q <= 20.
 
-    Pilot rows are in random order. Up to 3 columns, the directions are the columns. Up to 40
-    columns, or if tails have more of the variance than `MOST_IN_TAILS`, they are the leading
-    principal components. Otherwise they solve T v = r S v for the largest r, with the scatter T of
-    random pairs of rows, and the regularised scatter S of near rows. Such directions are not
+    Pilot rows are in random order. Up to 3 columns, the result is the identity matrix. Up to
+    `NARROW` columns, above `MOST_IN_TAILS`, or if near rows are all equal, directions are the
+    leading principal components. Otherwise they solve T v = r S v for the largest r, with the
+    scatter T of random pairs of rows, and the regularised scatter S of near rows. They are then not
     orthogonal, and v^T S v = 1. The entry of largest magnitude in each direction is positive.
     """
     if pilot.shape[1] <= FLAT:
@@ -91,9 +91,9 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
 
 
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
-    """Return the scatter (p, p) of random pairs of rows, which are in random order.
+    """Return the scatter (p, p) of random pairs of rows (m, p); None if all rows are equal.
 
-    It is computed like `near_scatter`, from each row's pairs with the next few rows.
+    As rows are in random order, each row is compared with the next few rows; see `near_scatter`.
     """
     numbers = np.arange(len(rows))
     shifts = range(1, min(SCATTER_NEIGHBOURS, len(rows) - 1) + 1)

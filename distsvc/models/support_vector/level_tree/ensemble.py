@@ -84,8 +84,8 @@ class Ensemble:
     projection_size: int
     steps: int  # number of steps of each member's descent
     seed: int
-    sample_rows: int  # number of rows to train and test members, those with the lowest keys
-    ties: bool = False  # whether rows exactly at a peak count in tests, as if few rows differ
+    sample_rows: int  # number of rows with the lowest keys, which train and test members
+    ties: bool = False  # whether tests count rows exactly at a peak; true for few distinct rows
 
     def facts(self) -> Facts:
         """Return all fields except the components as JSON values, for `restored`."""

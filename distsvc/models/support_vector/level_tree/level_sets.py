@@ -24,7 +24,7 @@ NEAR_ROWS = 3_000
 """Maximum number of pilot rows on which proposed cuts are compared."""
 
 LOWEST_LEVEL = 0.1
-"""Level of g (see module `tree`) at which f is 0, relative to the median birth level of clusters.
+"""Level in f = g / level - 1, relative to the median birth level of clusters (see module `tree`).
 Used if no level is given, or if g is below the given level everywhere."""
 
 NEARLY = 0.8
@@ -52,7 +52,7 @@ class LevelSets:
     n_jobs: int | None = 1
     granularities: Sequence[str] = tuple(REFERENCE_ROWS)  # keys of `answers`
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
-    """Rows on which cuts are compared, with a cache that `replace` shares."""
+    """Rows on which cuts are compared; copies by `dataclasses.replace` share its cache."""
 
     def __post_init__(self) -> None:
         if self.voting is None:
@@ -120,13 +120,13 @@ class LevelSets:
         return ranks_by_size(sizes).astype(np.int64)[part]
 
     def highest(self) -> np.ndarray:
-        """Return the support vector with the highest g of each cluster, (k, q) float32."""
+        """Return each cluster's support vector with the highest g, (k, q) float32."""
         order = np.lexsort((-self.tree.heights, self.part))
         first = np.unique(self.part[order], return_index=True)[1]
         return np.ascontiguousarray(self.tree.S[:, order[first]].T)
 
     def cut(self, n_clusters: int) -> Self:
-        """Return these level sets with a vote among cuts into `n_clusters`; cached."""
+        """Return a copy, cached, in which only cuts into `n_clusters` are candidates."""
         if n_clusters not in self._cuts:
             own = [self.granularity]
             self._cuts[n_clusters] = replace(self, n_clusters=n_clusters, granularities=own)

@@ -3,9 +3,9 @@
 A score depends on the root mean square of these distances; Angiulli and Pizzuti use their sum.
 Neighbours are searched among a sample of the table, as in Sugiyama and Borgwardt (2013).
 
-In a cluster of normal rows, the upper half of the logarithms of these mean distances is about
-normal too, in any number of columns. So the median and one quantile of a cluster estimate the share
-of its rows beyond a distance.
+In a normally distributed cluster, the logarithms of these mean distances are about normal above
+their median, in any number of columns. So the median and a tail quantile estimate the share of the
+cluster's rows beyond a distance.
 """
 
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class NeighbourScore:
 def _usual(
     near: np.ndarray, labels: np.ndarray, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return size, and median and standard deviation of nearness, of each large cluster, (k,)."""
+    """Return sizes, and medians and deviations of nearness, each (k,), for the large clusters."""
     sizes = np.bincount(labels)
     large = np.flatnonzero(sizes >= SHARES_OUTSIDE.min_size * sizes[sizes > 0].mean())
     found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
@@ -93,7 +93,7 @@ def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
     """Return the nearness below which a share `SHARES_OUTSIDE.outside` of all rows is expected.
 
     Nearness is taken as normal in each cluster (k,), with the medians `middles` and deviations
-    `units`. The result is at least a deviation below each median, where this model fits.
+    `units`. The result is below each median by a deviation or more, because the model fits there.
     """
     outside = SHARES_OUTSIDE.outside
     below = float((middles + float(ndtri(0.01 * outside)) * units).min())

@@ -56,7 +56,7 @@ FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
 `LOWEST_STANDING`."""
 
 STANDING_OF_MANY = 0.45
-"""In 2 or 3 columns, a cut into k clusters needs no higher score than this, divided by k.
+"""Upper limit of the minimum score in 2 or 3 columns: `STANDING_OF_MANY` / k for k clusters.
 
 Cuts into many clusters agree less, so they need a lower score."""
 
@@ -73,12 +73,12 @@ EVEN_RATIO, STEEPNESS_OF_ONE = 0.5, 1.5
 probability 1/2, and exponent of the ratio in the odds."""
 
 EVEN, PREFERRED = 0.5, 0.9
-"""Minimum probability that another sample has the winner, too; and minimum share of the models that
-give the winner more votes than the previous answer. If both are reached, the winner replaces it."""
+"""Minimum probability of the winner in another sample, and minimum share of the models that give it
+more votes than the previous answer. If both are reached, the previous answer is replaced."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""Minimum probability that another sample has the winner, too; and upper bound of the previous
-answer's votes, relative to the winner's. If both hold, the winner also replaces it."""
+"""Minimum probability of the winner in another sample, and upper bound of the previous answer's
+votes relative to the winner's. If both hold, `PREFERRED` need not be reached."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Maximum number of rows to which z is scaled, by granularity. Scaled to fewer rows, fewer splits
@@ -119,9 +119,9 @@ class VoteRows:
             return nearest_others(self.view, k, self.n_jobs)[1]
 
     def separated(self, labels: np.ndarray) -> float:
-        """Return the share of near pairs of rows that labels (m,) separate, relative to all pairs.
+        """Return the share of near pairs with different labels, divided by this share of all pairs.
 
-        It is about 1 for random labels, and 0 if every row has its neighbours' label.
+        The result is about 1 for random labels (m,), and 0 if neighbours always have equal labels.
         """
         shares = np.bincount(labels) / len(labels)
         all_pairs = 1.0 - float((shares * shares).sum())
@@ -130,7 +130,7 @@ class VoteRows:
 
 
 def entropy(labels: np.ndarray) -> float:
-    """Return the entropy, in nats, of the clusters' sizes by labels (m,)."""
+    """Return the entropy, in nats, of labels (m,)."""
     shares = np.bincount(labels) / len(labels)
     shares = shares[shares > 0.0]
     return float(-(shares * np.log(shares)).sum())
@@ -165,10 +165,10 @@ class Proposal:
 def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:
     """Return the cuts that trees propose, with their z multiplied by `scale`.
 
-    A tree ranks its splits by z, and again by depth. A cut is the first splits of a ranking, all
-    with z >= 1. Its weight is the gap between its last split, of rank i, and the next. By z, the
-    gap is log((min(z_i, 3) + 1/2) / (min(z_{i+1}, 3) + 1/2)). By depth, it is 0.3 times the
-    difference in depth. If both rankings have a cut, its weights are added.
+    A tree ranks its splits by z, and again by depth. A cut consists of the first i splits of a
+    ranking, all with z >= 1. Its weight is the gap to split i + 1. In the ranking by z, the gap is
+    log((min(z_i, 3) + 1/2) / (min(z_{i+1}, 3) + 1/2)). In the ranking by depth, it is 0.3 times the
+    difference in depth. If a cut comes from both rankings, its weights are added.
     """
 
     def proposed(number: int) -> list[Proposal]:
@@ -243,11 +243,11 @@ def _candidates(
 def most_like(
     trees: Sequence[LevelTree], labels: np.ndarray, scale: float, rows: VoteRows
 ) -> tuple[Proposal, float]:
-    """Return the cut most like `labels` (m,) of the first rows, and their adjusted Rand index.
+    """Return the cut most like `labels` (m,), and its adjusted Rand index with these labels.
 
-    In each tree, all branches are clusters at first. They are merged two by two, each time the two
-    whose merger makes most pairs of rows agree with `labels`. Merging ends when agreement would
-    fall and there are no more clusters than labels. The returned cut has weight 0.
+    `labels` are of the first rows. In each tree, all branches are clusters at first. Each step
+    merges two clusters, so that most pairs of rows agree with `labels`. Merging ends when agreement
+    would fall and there are no more clusters than labels. The returned cut has weight 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
@@ -397,7 +397,7 @@ class Answer:
     supporters: list[bool]  # whether each model supports the answer
     standing: float  # score per model of the best proposal, even if the answer is one cluster
     rival: Rival | None
-    agreement: float  # probability that another sample has this answer; `support` if k is given
+    agreement: float  # probability of this answer in another sample; `support` with `n_clusters`
     last: "Answer | None" = None  # cut most like the previous answer
     likeness: float | None = None  # adjusted Rand index of `last` with the previous answer
     clear: bool = True  # whether the winner is clearly better than `last`
@@ -427,11 +427,11 @@ def elect(
     columns it is min(max(2.5 / sqrt(n_rows), 0.04), 0.45 / k). In one column the winner's clearest
     split needs z >= 3.5 instead.
 
-    `before` (m,) are the first rows' labels in the previous answer. The cut of a tree that is most
-    like these labels is compared with the winner; it does not vote. The winner replaces this cut
-    only if another sample has the winner with probability `EVEN`, and the share `PREFERRED` of the
-    models gives the winner more votes. If that probability is at least `CERTAIN`, more votes in
-    total are enough (`FEWER`), because models in few directions can miss a new cluster.
+    `before` (m,) are the first rows' labels in the previous answer. The cut most like these labels
+    does not vote. If it is similar enough (`SAME_ANSWER`), the winner replaces it only if `clear`:
+    the winner's probability in another sample is at least `EVEN`, and the share `PREFERRED` of the
+    models gives the winner more votes. From the probability `CERTAIN` on, more votes in total are
+    enough (`FEWER`). If either answer is one cluster, only `EVEN` counts.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -460,9 +460,9 @@ def elect(
 
 
 class _Vote:
-    """Votes for candidates, and the answer: the best candidate, or candidate number `given`.
+    """Result of a vote: each candidate's votes and score, and the answer.
 
-    A `given` candidate does not vote.
+    The answer is the best candidate, or candidate number `given`, which does not vote.
     """
 
     def __init__(
@@ -576,7 +576,7 @@ def _one_cluster(
     standing: float,
     score_ratio: float,
 ) -> Answer:
-    """Return the answer with one cluster: the root of the middle model's tree.
+    """Return the answer with one cluster: the root of the tree in the middle of `trees`.
 
     `score_ratio` is the largest ratio of a candidate's score to its minimum.
     """

@@ -9,7 +9,7 @@ is the lowest value of g found on it. A cut into another number of clusters need
 
 | here | meaning |
 |---|---|
-| branch | a component, between the level where its mass reaches a minimum and where it merges |
+| branch | a component, from the level where it has `least_mass` rows to the level where it merges |
 | joint, saddle | the edge at which a branch merges, and the lowest point of that edge |
 | peak | the highest support vector of a branch |
 | z | density at the peak minus density at the saddle, in standard errors |
@@ -92,7 +92,7 @@ class LevelTree:
     def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> Self:
         """Build the tree of f, whose branches have at least `least_mass` rows.
 
-        A branch has those of the rows (n, q) float32 whose nearest support vector it contains.
+        Each of the rows (n, q) float32 is in the branches that contain its nearest support vector.
         """
         V = np.ascontiguousarray(f.S.T)
         heights = f.sums(V)
