@@ -188,8 +188,8 @@ def mixture_proposals(
     The best fit with each number of components is a proposal. From the best fit of all, the two
     most confused clusters are joined repeatedly, and each result is a proposal. Proposals with very
     small clusters are dropped; with `n_clusters`, they are used if there are no others. Without
-    `n_clusters`, mixtures of half of the rows must find a partition again. A mixture fitted from
-    `start`, the previous answer, is then proposed, too.
+    `n_clusters`, mixtures of half of the rows must find a partition again; the most stable one
+    always stays. A mixture fitted from `start`, the previous answer, is then proposed, too.
 
     `rows`, `values` and `latent` have the same n rows. In `rows`, numbers are random draws from
     their cells; mixtures are fitted to these draws. In `values`, numbers are medians of their
