@@ -226,7 +226,7 @@ def _value(text: str) -> object:
 
 
 def _with_dates(content: Sections, source: str, run_date: str | None) -> Sections:
-    """Return sections with the day of the run filled in and written to ``[job]``."""
+    """Replace ``{run_date}`` in all strings of the sections; also store the date in ``[job]``."""
     content = dict(content)
     try:
         day = datetime.date.today() if run_date is None else parse_day(run_date)

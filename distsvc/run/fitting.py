@@ -148,7 +148,8 @@ def prepare(
 ) -> np.ndarray:
     """Scale or model the columns, and store this preparation; return the prepared pilot (m, D).
 
-    The engine gets the pilot, and notes about columns. `before` is the previous run's column model.
+    It also sets the engine's pilot and adds notes about unusual columns. `before` is the previous
+    run's column model.
     """
     engine = algorithm.engine
     with steps.progress.phase("prepare"):

@@ -46,9 +46,10 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 final fit on all pilot rows, and for the fit that starts from the previous answer."""
 
 SEPARATE = 0.65
-"""Maximum adjusted Rand index of likeliest and drawn clusters if the clusters of a mixture overlap.
+"""Adjusted Rand index at or below which the clusters of a mixture overlap.
 
-Drawn clusters follow the rows' posterior probabilities.
+The index compares two partitions of the rows: each row in its likeliest cluster, and each row in a
+random cluster, drawn with the row's posterior probabilities.
 """
 
 REPLICATE_WORDS = 4

@@ -73,7 +73,7 @@ class Values:
         return np.ascontiguousarray(X - self.centre, dtype)
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels, scores or shares of rows Z (n, D) from `prepared`."""
+        """Return the values named by `column` for rows Z (n, D), which `prepared` returned."""
         if self.column == "share":
             return self.rule.shares(Z)
         if self.column in ("score", "outlier_score"):

@@ -324,7 +324,7 @@ def possible_scales(distinct: np.ndarray, given: GivenColumn) -> list[str]:
 
 
 def rounding_error(value: float, gap: float) -> float:
-    """Return the maximum distance from the learned `value` at which a stored value equals it.
+    """Return the maximum difference of a stored number from `value` that counts as rounding.
 
     Equal numbers may differ by rounding, such as a 32-bit and a 64-bit float, or results of two
     computations. `gap` is the distance of `value` to its nearest learned neighbour, or 0 if it is

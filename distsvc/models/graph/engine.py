@@ -55,7 +55,7 @@ class GraphEngine:
     tree: LevelTreeEngine  # clusters the coordinates
     placed: bool  # whether the points are set
     before: np.ndarray | None  # labels of the first rows by the previous run's rule
-    values: np.ndarray | None = None  # (l, p) float32: rows without draws, if points are draws
+    values: np.ndarray | None = None  # (l, p) float32: points without random draws
     n_jobs: int | None = 1  # threads; the number changes no answer
 
     def __init__(self, parameters: Parameters, seed: int):

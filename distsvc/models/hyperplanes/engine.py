@@ -268,7 +268,7 @@ class TreeEngine:
         return cuts, alike
 
     def _unscaled(self, cut: TreeRule) -> TreeRule:
-        """Return a cut of scaled rows as a cut of centred rows."""
+        """Convert a tree that cuts scaled rows to an equal tree that cuts centred rows."""
         if self.scale is None:
             return cut
         V = cut.V.astype(np.float64) / self.scale

@@ -27,9 +27,11 @@ UNIT_TOLERANCE = 1.3
 """Maximum ratio between the factor of a decile and the median factor, after a change of unit."""
 
 UNIT_SPREAD = 0.125
-"""Maximum of log(ratio) / log(median factor), with the ratio of `UNIT_TOLERANCE`.
+"""Maximum spread of the deciles' factors after a change of unit, relative to the median factor.
 
-On a busy day, deciles also rise by a common factor, but less evenly than after a change of unit.
+The spread is the logarithm of the ratio that `UNIT_TOLERANCE` limits, and is divided by the
+logarithm of the median factor. On a busy day, deciles also rise by a common factor, but their
+spread is larger.
 """
 
 MIN_PART_UNIT_DRIFT = 0.1

@@ -158,7 +158,7 @@ def _png(figure: Figure) -> bytes:  # a function of the module, so that figures 
 
 
 def variable(colour: str) -> str:
-    """Return the page's variable for a colour."""
+    """Return a colour as a CSS variable of the page, so that the dark theme can change it."""
     name, _ = THEME.get(colour, ("", ""))
     return f"var(--{name})" if name else colour
 

@@ -52,7 +52,10 @@ class Slot(NamedTuple):
             yield from child.each()
 
     def edges(self, level: float, merged: int) -> tuple[float, float]:
-        """Return the left and right end at a level; `merged` children merge above this level."""
+        """Return the left and right end of the hill's outline at a level.
+
+        `merged` is the number of children that have merged with the hill above this level.
+        """
         half = self.width / 2 * float(np.interp(level, self.levels[::-1], self.own[::-1]))
         middle = self.left + self.width / 2
         return middle - half, self.children[merged - 1].end if merged else middle + half
@@ -126,7 +129,7 @@ class Scale:
         self.fine = max(lowest_top / 8, 2 * lowest_valley, 1e-12)
 
     def __call__(self, level: ArrayLike) -> Array:
-        """Return the height of one level or several."""
+        """Return the vertical position in the drawing of a level, or of an array of levels."""
         return HEIGHT * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
 
     def ticks(self) -> dict[float, str]:

@@ -61,7 +61,7 @@ def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
 
 
 def direction(heaviest: Sequence[Term], others: int = 0, columns: int = 5) -> str:
-    """Return the first terms of a direction as text."""
+    """Return a normal vector as text, such as "0.81 age − 0.42 income + …"."""
     text = ""
     for term in heaviest[:columns]:
         minus = "− " if term.weight < 0 else "+ "

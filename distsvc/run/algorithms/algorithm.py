@@ -80,7 +80,7 @@ class AlgorithmJob(ABC):
 
     @abstractmethod
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit by phases on workers and steps of the driver; return the rule that labels rows."""
+        """Learn from the table, on workers and on the driver; return the rule that labels rows."""
 
     def learned(self) -> Learned:
         """Return the description of the answer, after `fit`."""

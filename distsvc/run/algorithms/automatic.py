@@ -70,7 +70,11 @@ class Graph:
         engine.tree.choose_early(train)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the graph's rows squared for ``graph``, and a model's steps for other phases."""
+        """Return numbers proportional to the time of each phase, as in `AlgorithmJob.work`.
+
+        The time of ``graph`` grows with the square of the graph's rows. The time of the other
+        phases grows with the steps of a model.
+        """
         m = min(n_rows, GRAPH_ROWS)
         steps = float(steps_of_member(m, self.engine.parameters.max_iter))
         return {COORDINATES: float(m) ** 2} | {phase.name: steps for phase in LEARN_GRAPH}
@@ -111,7 +115,7 @@ LEARN_GRAPH = (
     Phase("learn-graph", partial(learn_graph, part=0)),
     Phase("learn-graph-others", partial(learn_graph, part=1)),
 )
-"""Phases that train the models of middle kernel width, and all other models."""
+"""Two phases of training: first the models of middle kernel width, then all other models."""
 
 
 class Automatic(AlgorithmJob):

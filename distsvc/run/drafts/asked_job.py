@@ -25,7 +25,7 @@ def asked_job(
     settings: Iterable[str] = (),
     overrides: Mapping[str, object] | None = None,
 ) -> Job:
-    """Return the validated job of a job file, a table, or sections as dictionaries.
+    """Return the job that a job file, the path of a table, or a dictionary of sections describes.
 
     `settings` (``section.key=value``) and `overrides` (values by names such as ``model.seed``)
     replace the job's values. `run_date` is the value of ``{run_date}``, today by default. Errors

@@ -92,9 +92,10 @@ def columns_part(
 
 
 def share_at_limit(values: np.ndarray) -> str:
-    """Return a clause on the share of the values (m,) at a limit, such as a limit of detection.
+    """Return a clause on a limit of values (m,): "12% of the known values equal the minimum, 0.5".
 
-    It is empty if few rows have the lowest or highest value.
+    The limit is the lowest or highest value, if many rows have it, as at a limit of detection.
+    Otherwise the clause is empty.
     """
     spike = find_spike(values[~np.isnan(values)])
     if spike is None or not spike.end:

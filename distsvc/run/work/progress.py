@@ -42,7 +42,7 @@ class Meter:
         self.compile_s: dict[object, float] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
-        """Set the number of tasks, and the number done `before`, by an earlier start."""
+        """Set the number of tasks; an earlier start of the run has done `before` of them."""
         self.total, self.before, self.done = total, before, before
         if before:
             self.event("resumed", done_before=before, total=total)

@@ -43,7 +43,7 @@ TIMES = LeaseTimes()
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
 State = Callable[[], Doing]
-"""Function that returns the state of the holder's run; called from another thread."""
+"""Function that returns what the run with the lease is doing; called from another thread."""
 
 
 class Holder(Form):

@@ -113,7 +113,7 @@ def iceberg_options(url: str) -> dict[str, str]:
 
 
 def delta_options(url: str) -> dict[str, str]:
-    """Return deltalake's options; for stores other than S3, deltalake reads the environment."""
+    """Return the storage options for the package deltalake; for S3 they have the credentials."""
     options = {
         "max_retries": str(STORE.input_tries),
         "retry_timeout": f"{STORE.silence}s",

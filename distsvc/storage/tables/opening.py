@@ -317,7 +317,7 @@ def notes_on_columns(table: Table) -> list[str]:
 
 
 def shown_columns(table: Table) -> dict[str, str]:
-    """Return fields of the log: the used columns, the others with reasons, and a possible id."""
+    """Return a table's columns for the log: used ones, unused ones with reasons, a likely id."""
     others = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
     found = {"used": columns.truncated(used), "left_out": columns.truncated(others) or "none"}

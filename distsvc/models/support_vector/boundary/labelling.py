@@ -74,7 +74,7 @@ class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
     S (d, B) float32 are the support vectors, feature by feature. Their weights a (B,) float32 are
-    positive, unless module `printed` trained them.
+    positive, except for models of `boundary.printed`, which may have negative weights.
     """
 
     S: np.ndarray

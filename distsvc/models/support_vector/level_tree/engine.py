@@ -185,6 +185,9 @@ class LevelTreeEngine(SupportVectorEngine):
         self._grown = map_threads(grown, range(len(ensemble.members)), self.n_jobs)
 
     def find_clusters(self, parts: Parts) -> None:
-        """Let the trees vote; they were tested in `learn`, so `parts` are not read."""
+        """Choose the clusters by a vote of the trees.
+
+        `parts` is part of the interface and unused, since `learn` has tested the trees.
+        """
         grown, self._grown = self._grown, []
         self.choose(grown)
