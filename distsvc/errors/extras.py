@@ -14,7 +14,7 @@ def required(package: str, extra: str, what: str) -> ModuleType:
 
 
 def check_extra(package: str, extra: str, what: str) -> None:
-    """Raise `MissingExtraError` if a package is not installed; `what` is the feature that uses it."""
+    """Raise `MissingExtraError` if a package is not installed; `what` says what needs it."""
     name = package.partition(".")[0]
     if not is_installed(name):
         raise MissingExtraError(

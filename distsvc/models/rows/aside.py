@@ -54,7 +54,7 @@ class ColumnEnds:
         return cls(values, np.full(values.shape, -1))
 
     def merged(self, other: "ColumnEnds") -> "ColumnEnds":
-        """Return the ends of a table that consists of two parts; ties keep the order of the rows."""
+        """Return the ends of the table that the two parts form; ties keep the order of the rows."""
         values = np.concatenate([self.values, other.values], axis=1)
         rows = np.concatenate([self.rows, other.rows], axis=1)
         order = np.argsort(values * [[[1.0]], [[-1.0]]], axis=1, kind="stable")

@@ -64,7 +64,7 @@ class Check:
         return low <= value <= high
 
     def outcome(self, given: CheckConfig[Any], run: RunMetrics, is_default: bool) -> CheckPart:
-        """Return the check's outcome for the limits `given`; `is_default` if the job sets no limit."""
+        """Return the outcome for the limits `given`; `is_default` if the job sets no limit."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
