@@ -194,7 +194,7 @@ class Reasons(OptionalColumns):
         return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
 
     def _lowest(self, score: np.ndarray) -> np.ndarray:
-        """Return the positions of rows in a block that may be among the `n_farthest` of the table."""
+        """Return the positions of rows in a block that may be among the `n_farthest`."""
         known = self.far_scores
         low = score < (known[-1] if len(known) == self.n_farthest else self.typical.least)
         places = np.flatnonzero(low)
