@@ -27,18 +27,19 @@ PREPARATION_FIELDS: dict[str, Field] = {
     "wide": FLAG,
     "scaled": Fact(Literal[SCALE_KINDS]),
 }
-"""Required arrays and facts of a preparation of ``d`` columns."""
+"""Required values of a saved preparation, by name; ``d`` is the number of stored columns."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """Prepares rows: scales or models their columns, and subtracts an origin.
+    """Converts raw rows to the rows that a model uses.
 
-    A column model makes several prepared columns of a stored column.
+    It fills in missing values, scales the columns, and subtracts an origin. A column model, if
+    there is one, replaces the scaling. It can make several prepared columns of a stored column.
     """
 
     scaling: Scaling
-    origin: np.ndarray  # (width,); with a column model, 0 except for its latent variables
+    origin: np.ndarray  # (width,); of a column model, only latent variables have a nonzero origin
     float64: bool  # whether rules take float64 rows
     columns: ColumnModel | None = None
 
@@ -67,7 +68,10 @@ class Preparation:
         return np.ascontiguousarray(drawn - self.origin[self.columns.layout.latent], np.float32)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return prepared rows (n, width), float32 or float64, for the rule, from X (n, d)."""
+        """Convert raw rows X (n, d) to prepared rows (n, width), which the model's rule labels.
+
+        The result is float32 or float64, as the rule requires.
+        """
         if self.columns is not None:
             return self.columns.centred(X, self.origin)
         if self.float64:
@@ -85,7 +89,10 @@ class Preparation:
 
     @classmethod
     def restored(cls, result: Result, d: int | None = None) -> Self:
-        """Return the preparation in a result; `DataError` if a field is wrong or not of size d."""
+        """Return the preparation that is stored in a result.
+
+        Raise `DataError` if a stored value is wrong, or if there are not `d` stored columns.
+        """
         a, described = result.arrays, result.facts.get(COLUMNS)
         origin = {} if described is None else {"origin": ArrayField("float64", "D")}
         check_fields(PREPARATION_FIELDS | origin, result.facts | a, {} if d is None else {"d": d})
@@ -136,7 +143,10 @@ def clip_rows(Z: np.ndarray) -> np.ndarray:
 
 
 def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
-    """Raise `DataError` if a prepared row of Z (n, d) may be longer than twice `MAX_ROW_LENGTH`."""
+    """Raise `DataError` if values of the prepared rows Z (n, d) are too large for a model.
+
+    The error names the table (`shown`), and the row and column of the largest value.
+    """
     try:
         check_length(Z, 2.0 * MAX_ROW_LENGTH)
     except UnusableRowsError:

@@ -50,7 +50,7 @@ class Sizes:
 
     @property
     def part(self) -> float:
-        """Bytes of the sample's unprepared rows in the largest partition."""
+        """Bytes of the raw sample rows that come from the largest partition."""
         sample = self.value_bytes * self.n_columns * self.sample_rows
         return sample * self.partition_rows / self.n_rows
 
@@ -71,14 +71,21 @@ class Memory:
 def sample_blocks(
     run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield an epoch's prepared blocks (n, d), starting with block number `first`."""
+    """Yield the prepared rows of the sample in blocks (n, d), for one epoch.
+
+    The rows of a block are shuffled by `seed` and `epoch`. The first block has number `first`.
+    """
     yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 
 
 def cached_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
-    """Return a function like `sample_blocks`, which keeps a small sample in memory."""
+    """Return a function that yields the same blocks as `sample_blocks`.
+
+    Its arguments are `epoch`, `ranges` and `first`. If the sample is small, the function keeps the
+    prepared rows in memory.
+    """
     n_rows = sum(own.stop - own.start for _, _, own in _in_ranges(run, ranges))
     if 4 * run.plan.shift.size * n_rows > MAX_CACHED_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
@@ -115,7 +122,11 @@ def keyed_blocks(
     epoch: int,
     first: int = 0,
 ) -> Iterator[np.ndarray]:
-    """Yield ``prepare(rows, keys)`` of each block of an epoch, starting with number `first`."""
+    """Yield the blocks of an epoch, each converted by ``prepare(rows, keys)``.
+
+    Block k has the rows of all `parts` whose keys are in ``ranges[k]``. The first block has number
+    `first`.
+    """
     # A block has the rows of all parts with keys in one range, so it is a uniform sample even of a
     # sorted table. While a block is in use, the next is read.
 
@@ -149,7 +160,10 @@ SCIKIT_LEARN: Terms = {"scikit-learn": 40 * MB}
 
 
 def sample_memory(sizes: Sizes, own: float) -> Terms:
-    """Return the memory of the whole sample as float64, and of a learner that needs `own` bytes."""
+    """Return the memory that is needed to learn from the whole sample as float64.
+
+    The learner itself needs `own` bytes.
+    """
     preparing = sizes.part + 2.125 * _block(sizes) + 16 * sizes.sample_rows
     return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
 
@@ -180,7 +194,10 @@ def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
 def _in_ranges(
     run: RunDirectory, ranges: Ranges | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-    """Yield keys, raw rows, and the slice of rows in the ranges, for each part of the sample."""
+    """Yield the keys and the raw rows of each part of the sample.
+
+    The third item is the slice of the rows whose keys are in `ranges`.
+    """
     if not ranges:
         return ((keys, X, slice(None)) for keys, X in _parts(run))
     low, high = ranges[0][0], ranges[-1][1]
@@ -188,7 +205,10 @@ def _in_ranges(
 
 
 def last_key_of(run: RunDirectory, n_rows: int, most: int) -> int:
-    """Return the key up to which the sample has about `most` rows; `n_rows` were surveyed."""
+    """Return a key such that about `most` rows of the sample have this key or a lower key.
+
+    The sample is a part of `n_rows` rows.
+    """
     own = run.read(keys_of(sampling_phase(run))).facts
     share = min(most / n_rows, 1.0)
     return int(min(own["low"] + int(share * 2.0**64), own["high"] - 1))

@@ -62,10 +62,10 @@ class Survey:
 def survey_table(
     steps: Steps, key_ranges: Callable[[int], Ranges], all_rows: bool = True
 ) -> Survey:
-    """Return a table's statistics, and store a sample with the keys ``key_ranges(n_rows)``.
+    """Return a table's statistics, and store a sample of its rows.
 
-    The table is read twice if rows are dropped, or left out as extreme. With `all_rows`, extreme
-    rows are not left out.
+    The sample has the rows whose keys are in ``key_ranges(n_rows)``. The table is read twice if
+    rows are dropped or extreme rows are left out. With `all_rows`, extreme rows are not left out.
     """
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey, ends = _surveyed(steps, SURVEY, guessed)
@@ -83,7 +83,10 @@ def survey_table(
 
 
 def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> tuple[Survey, ColumnEnds]:
-    """Read the table once; return statistics and extremes. `ranges` are the sample's keys."""
+    """Read the table once; return its statistics, and the most extreme values of each column.
+
+    The rows whose keys are in `ranges` are stored as the sample.
+    """
     plan = steps.run.plan
     _write_keys(steps, phase, ranges, {"pilot": pilot_limit(plan)})
     sums, pilot, n_rows = ColumnSums.empty(plan.shift.copy()), Pilot(plan), 0
@@ -113,7 +116,10 @@ def sampling_phase(run: RunDirectory) -> Phase:
 
 
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
-    """Return a partition's column sums, pilot and sample; `again` leaves out extreme rows."""
+    """Return a partition's column sums, pilot and sample.
+
+    `again` is True if the survey is repeated, without the extreme rows.
+    """
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums, ends = ColumnSums.empty(plan.shift.copy()), ColumnEnds.empty(plan.shift.size)
     facts = run.read(keys_of(phase)).facts
@@ -163,7 +169,10 @@ GATHER = Phase("gather", gather_sample)
 
 
 def pilot_limit(plan: Plan) -> int:
-    """Return a key above which no row is in the pilot; the maximum key if rows are dropped."""
+    """Return the highest key that a row of the pilot can have.
+
+    If rows are dropped, their number is not known yet. Then any key is possible.
+    """
     # The pilot is the m lowest of n random keys. The lowest (m + 12 sqrt(m)) / n of the range of
     # keys has at least m of them, except in one table of 10^18. So all partitions together send
     # little more than one pilot.
@@ -174,7 +183,11 @@ def pilot_limit(plan: Plan) -> int:
 
 
 class Pilot:
-    """Rows X (m, d) with the lowest keys (m,), ascending, none above `limit`."""
+    """Rows with the lowest keys of all rows that were added.
+
+    `X` (m, d) are the rows, and `keys` (m,) their keys in ascending order. Rows with a key
+    above `limit` are ignored.
+    """
 
     def __init__(self, plan: Plan, limit: int = LAST_KEY):
         self.most, self.limit = plan.pilot_rows, np.uint64(limit)
@@ -229,13 +242,19 @@ def gathered(run: RunDirectory, phase: Phase, number: int, buffer: SampleBuffer)
 
 
 def gather(steps: Steps, phase: Phase) -> None:
-    """Run a phase of `gathered` tasks if there are many partitions."""
+    """If there are many partitions, join their parts of the sample into fewer results.
+
+    The tasks of `phase` do the work: each calls the function `gathered`.
+    """
     if steps.n_partitions > MAX_SAMPLE_PARTS:
         steps.do(phase, -(-steps.n_partitions // shared_parts(steps.run.plan)))
 
 
 def parts(run: RunDirectory, phase: Phase, gathering: Phase) -> list[str]:
-    """Return the names of at most `MAX_SAMPLE_PARTS` results with the rows that a phase stored."""
+    """Return the names of the results, at most `MAX_SAMPLE_PARTS`, that contain a sample.
+
+    The phase `phase` stored the sample. If it has more results, `gathering` has joined them.
+    """
     share, n = shared_parts(run.plan), len(run.plan.partitions)
     phase = phase if share == 1 else gathering
     return [phase.result(number) for number in range(-(-n // share))]
@@ -252,14 +271,14 @@ def shared_parts(plan: Plan) -> int:
 
 
 def keys_of(phase: Phase) -> str:
-    """Return the name of the result with the range of keys of a phase's sample."""
+    """Return the name of the result with a phase's range of keys, such as ``sample-keys``."""
     return f"{phase.name}-keys"
 
 
 def _write_keys(
     steps: Steps, phase: Phase, ranges: Ranges, more: dict[str, int] | None = None
 ) -> None:
-    """Write the result `keys_of(phase)`: the sample's range of keys [low, high), and `more`."""
+    """Store the range of keys [low, high) of a phase's sample, and the numbers in `more`."""
     low, high = _ends(ranges)
     steps.run.write(keys_of(phase), Result({"low": low, "high": high} | (more or {})))
 
@@ -274,14 +293,18 @@ EXTREME = "aside"
 class ExtremeRow(NamedTuple):
     """An extreme row, with its most extreme column and the value there."""
 
-    distance: float  # from the range of nearly all values, in widths of this range
+    distance: float  # distance of the value from the column's `Reach`, in widths of this range
     row: int
     column: int
     value: float
 
 
 def find_extreme_rows(ends: ColumnEnds, pilot: np.ndarray) -> list[ExtremeRow]:
-    """Return the few rows, ascending, that lie too far outside the pilot's `Reach` for learning."""
+    """Return the few rows with values so extreme that they would harm learning.
+
+    A value is extreme if it lies far outside the range of nearly all pilot rows. The rows are
+    in ascending order.
+    """
     # Such a row is among the most extreme rows of the column that decides its distance.
     most, known = most_aside(len(pilot)), dict[int, ExtremeRow]()
     distances = np.where(ends.rows < 0, 0.0, Reach.of(pilot).distances(ends.values))
@@ -302,9 +325,9 @@ def extreme_row_numbers(run: RunDirectory) -> np.ndarray:
 def learned_blocks(
     run: RunDirectory, number: int, extreme: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield a partition's blocks and their keys (n,) uint64, without the rows `extreme` (m,).
+    """Yield the blocks of a partition without extreme rows, each with its keys (n,) uint64.
 
-    By default, all rows that are left out of learning are `extreme`.
+    `extreme` (m,) are the numbers of the rows to leave out, by default `extreme_row_numbers`.
     """
     extreme = extreme_row_numbers(run) if extreme is None else extreme
     for block in run.plan.blocks(number):
@@ -314,12 +337,18 @@ def learned_blocks(
 
 
 def keys_of_rows(run: RunDirectory, rows: np.ndarray, extreme: np.ndarray) -> np.ndarray:
-    """Return the keys (n,) uint64 of rows (n,), renumbered without the rows `extreme` (m,)."""
+    """Return the keys (n,) uint64 of the rows with numbers `rows` (n,).
+
+    A key is computed from the row's number if the rows `extreme` (m,) are not counted.
+    """
     return sampling.row_keys(run.plan.seed, rows - np.searchsorted(extreme, rows))
 
 
 def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
-    """Return the row numbers (n,) int64 in the table for keys (n,) of `learned_blocks`."""
+    """Return the row numbers (n,) int64 in the table of the rows with `keys` (n,).
+
+    It inverts `keys_of_rows`, where `extreme` are the rows that are left out of learning.
+    """
     numbers = sampling.rows_of(run.plan.seed, keys)
     for row in extreme_row_numbers(run):
         numbers += numbers >= row
