@@ -82,13 +82,19 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
 
 
 def read_model(folder: Path) -> "ModelFile":
-    """Return the content of the ``model.json`` in a folder; errors as in `ModelFile.parsed`."""
+    """Return the content of the ``model.json`` in a folder.
+
+    Raise `JobFileError` if another version of distsvc wrote it, and `DataError` if it is damaged.
+    """
     path = folder / FILES[0]
     return ModelFile.parsed(read_json(path, 64 * 2**20), path)
 
 
 def restore_model(model: "ModelFile", folder: Path, run: RunDirectory, of: str = OWN) -> None:
-    """Write a folder's model as results of a run; `of` is the prefix of their names."""
+    """Store the model in a folder as results of a run.
+
+    The names of these results start with `of`, so that a run can have several models.
+    """
     preparation, labeller, arrays = read_labeller(model, folder)
     run.write(of + PREPARATION, preparation.result())
     labeller.write(run, of)
@@ -121,7 +127,10 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return the digest of a job and its previous model; only of the job if there is none."""
+    """Combine the digests of a job and of its previous model.
+
+    If `previous_digest` is empty, there is no previous model: return the job's digest.
+    """
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
@@ -139,7 +148,10 @@ LABELLER_FIELDS = DRIFT_FIELDS | {
     "typical_score": real(),
     "least_score": real(),
 }
-"""Required fields of a model without its rule and preparation; ``k`` is the number of clusters."""
+"""Required values of a saved model, besides the values of its rule and its preparation.
+
+``k`` is the number of clusters, and ``D`` the number of prepared columns.
+"""
 
 
 def _named_once(features: list[Any]) -> list[Any]:
@@ -223,7 +235,10 @@ class ModelFile(Form):
         )
 
     def restored(self, arrays: Mapping[str, np.ndarray]) -> tuple[Preparation, Labeller]:
-        """Return the preparation and the labeller; `DataError` names a wrong array or fact."""
+        """Return the preparation and the labeller that this file and the `arrays` describe.
+
+        Raise `DataError` with the name of the first value that is wrong.
+        """
         columns = list(names_of(self.learned_from))
         facts: Mapping[str, Any] = self.facts
         d, form = len(columns), self.rule
