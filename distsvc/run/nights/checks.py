@@ -41,8 +41,8 @@ class Check:
     side: Side
     value: Callable[[RunMetrics], Value]
     places: int = 1  # decimals; more are shown if the value would round to its limit
-    share: bool = False  # the value is a share `of` something, shown in percent
-    of: str = "of the rows "
+    share: bool = False  # the value is a share, shown in percent
+    of: str = "of the rows "  # words behind the percentage
     tells_drift: bool = False  # beyond the limit, the previous model no longer fits
     needs_ids: bool = False  # as a default check, it is left out of jobs without ids
     advice: str = ""  # cause and advice, added to the words of a failed check
@@ -64,7 +64,10 @@ class Check:
         return low <= value <= high
 
     def outcome(self, given: CheckConfig[Any], run: RunMetrics, is_default: bool) -> CheckPart:
-        """Return the outcome for the limits `given`; `is_default` if the job sets no limit."""
+        """Compare the value of a run with the limits in `given`, and return the outcome.
+
+        `is_default` is True if these are default limits, which the job does not set.
+        """
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
@@ -132,9 +135,9 @@ def _cluster_rows(run: RunMetrics) -> Value:
 
 
 def _changed(run: RunMetrics, new: bool) -> float | None:
-    """Return the share of new clusters in this run if `new`, else of ended ones in the previous.
+    """Return the share of the clusters that are new, or that have ended since the previous run.
 
-    Return None if there is no previous run to compare with.
+    `new` selects the first of these shares. Return None if there is no previous run.
     """
     if run.lineage is None or run.lineage.moved is None:
         return None
@@ -233,7 +236,10 @@ CHECKS = (
 
 
 def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> list[CheckPart]:
-    """Return the outcome of every check of a job; `guarded` jobs also have the default checks."""
+    """Return the outcome of every check that the job sets.
+
+    If `guarded` is True, as for jobs that continue a previous run, add the default checks.
+    """
     given, parts = {**(GUARDS.given if guarded else {}), **config.given}, []
     for check in CHECKS:
         limits, is_default = given.get(check.name), check.name not in config.given

@@ -1,4 +1,4 @@
-"""The comparison of a run with earlier ones: clusters, drift, checks, moves."""
+"""The comparison of a run with earlier runs: clusters, drift, checks, ids in other clusters."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,10 @@ from distsvc.storage.rows.id_detection import is_named_like_code
 from distsvc.storage.rows.numeric_text import is_text
 
 MIN_FREE_BINS = 10
-"""Minimum number of nonempty bins, not counting one per column, to call two tables equal."""
+"""Minimum number of nonempty histogram bins, if two tables with equal histograms count as equal.
+
+One bin of each column is not counted, since the other bins decide its number of rows.
+"""
 
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
@@ -132,9 +135,10 @@ def compare_and_check(
 def outlier_notes(
     share: float | None, parameters: Sequence[Given], rows: str = "the rows"
 ) -> list[str]:
-    """Return a warning if many rows are outliers, and more than the `nu` of a model allows.
+    """Return a warning if a large share of the rows are outliers, unless `nu` allows this share.
 
-    `rows` names the rows in the warning.
+    `parameters` are the parameters of the models that may label the rows. `rows` is the warning's
+    term for the rows.
     """
     if share is None or share <= 0.25:
         return []
@@ -185,7 +189,10 @@ def _unknown_columns(run: RunDirectory, job: Job) -> list[str]:
 def _lineage(
     run: RunDirectory, job: Job, previous: Previous | None, labelled: Labelled
 ) -> LineagePart | None:
-    """Return the report's part on the previous run's clusters, if the job names such a run."""
+    """Return the report's part on the clusters of the previous run.
+
+    Return None if the job has no ``continuity.previous``.
+    """
     if not job.continuity.previous:
         return None
     labeller, ids = labelled.labeller, labelled.labeller.ids.tolist()
@@ -256,9 +263,11 @@ def _with_units_of_parts(
     pilot: np.ndarray,
     labelled: Labelled,
 ) -> list[ColumnDrift]:
-    """Return the drifts, with changes of unit added that affect only one level of a category.
+    """Return the drifts, and add changes of unit that affect only some of the rows.
 
-    The columns `names` (d,) are those of the earlier table's counts `old` and of `pilot` (m, d).
+    Such rows have one value of a category: Fahrenheit where ``line=B``, for example. `old` counts
+    the values of the columns `names` (d,) in the earlier table. `pilot` (m, d) has their values in
+    this table.
     """
     counted = labelled.contents.features
     parts = [
@@ -343,7 +352,10 @@ def _column_drifts(
     now: ColumnCounts,
     factors: np.ndarray | None = None,
 ) -> list[ColumnDrift]:
-    """Return the drift of every column, the largest first; `factors` (d,) are changes of unit."""
+    """Return the drift of every column, the largest first.
+
+    `factors` (d,) are the ratios by which units have changed, such as 1000; NaN means no change.
+    """
     if factors is None:
         factors = np.full(len(names), np.nan)
     indices = stability_index(old.counts, now.counts).tolist()

@@ -56,7 +56,7 @@ class Previous:
     folder: Path
     model: ModelFile
     manifest: Manifest
-    nights: int  # earlier entries of ``continuity.previous`` without a published run
+    nights: int  # paths in ``continuity.previous`` that were skipped, since no run is there
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -142,7 +142,7 @@ def ignored_settings(job: Job, previous: Previous | None) -> list[str]:
 
 
 def _preprocessing(previous: Previous) -> dict[str, Any]:
-    """Return the values of ``[preprocess]`` that a previous model decides, by key."""
+    """Return the settings in ``[preprocess]`` that a run takes over from the previous model."""
     preprocess = PreprocessConfig.model_validate(previous.model.preprocess)
     return {key: getattr(preprocess, key) for key in ("missing", "missing_values", "log", "encode")}
 
@@ -172,7 +172,7 @@ def adopt(previous: Previous, run: RunDirectory) -> None:
 
 LINEAGE = "lineage"
 UNCLAIMED = "unclaimed"
-"""Key of the error message if ids of new clusters could not be reserved."""
+"""Name under which a result stores the error if ids of new clusters could not be reserved."""
 
 
 def ids_of(
@@ -242,7 +242,10 @@ class ClusterMatching:
         self.run.write(LINEAGE, Result(facts, arrays))
 
     def _returned(self, lineage: Lineage, known: set[int], new: Sequence[int]) -> dict[int, Return]:
-        """Return, by label, the `new` clusters that match an ended cluster of an earlier run."""
+        """Match the clusters with the labels `new` to clusters that had ended in earlier runs.
+
+        Return the matches by label. Clusters whose ids are in `known` have not ended.
+        """
         found: dict[int, Return] = {}
         assert lineage.previous is not None
         for number, (store, _) in enumerate(earlier_runs(lineage.previous, self.config.memory)):
@@ -263,10 +266,11 @@ class ClusterMatching:
     def _in_common(
         self, of: str, members: Members | None = None
     ) -> tuple[LabelOverlap, LabelOverlap | None, np.ndarray]:
-        """Return two overlaps with an earlier model's clusters, and the histogram of its scores.
+        """Count the rows that an earlier model's clusters and this rule's clusters have in common.
 
-        In the first overlap, the earlier model labels all rows. In the second overlap, `members`
-        have their published labels instead. Without members, the second overlap is None.
+        `of` is the prefix of the earlier model's results. Return two counts and the histogram of
+        the earlier model's scores. In the first count, the earlier model labels every row. In the
+        second count, `members` have their published labels instead; it is None without members.
         """
         before = Labeller.read(self.run, of)
         shape = before.rule.n_clusters, self.rule.n_clusters
@@ -286,9 +290,9 @@ class ClusterMatching:
         return shared, by_members, scores
 
     def _within(self, of: str) -> np.ndarray:
-        """Return a mask (k_before, k): whether an earlier cluster's typical row is near a cluster.
+        """Return a mask (k_before, k): True if an earlier cluster's typical row is in a cluster.
 
-        It is near if all its values are in the ranges of the cluster's rows.
+        The row is in a cluster if each of its values is in the range of that cluster's values.
         """
         typical = Labeller.read(self.run, of).typical.values
         low = np.full((self.rule.n_clusters, typical.shape[1]), np.inf)
@@ -304,7 +308,7 @@ class ClusterMatching:
     def _prepared(self, of: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield keys of rows, and the rows prepared for this rule and for an earlier model's rule.
 
-        Rows that either rule can't take are left out.
+        Rows with values that are not finite or too large are left out.
         """
         own, other = Preparation.read(self.run), Preparation.read(self.run, of + PREPARATION)
         places = Labeller.read(self.run, of).places(self.run.plan.table.columns)
@@ -317,9 +321,10 @@ class ClusterMatching:
 def _counts_of_pairs(
     before: np.ndarray, outlier: np.ndarray, now: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
-    """Return the numbers of rows (2, *shape) by labels `before` and `now`: all, and non-outliers.
+    """Count rows by their labels in an earlier model (`before`) and in the new model (`now`).
 
-    `shape` has the numbers of clusters before and now.
+    `shape` has the numbers of clusters of both models. The result (2, *shape) counts all rows, and
+    then only the rows that are no outliers of the earlier model.
     """
     pairs = np.ravel_multi_index((before, now), shape)
     found = [np.bincount(some, minlength=shape[0] * shape[1]) for some in (pairs, pairs[~outlier])]
@@ -327,10 +332,11 @@ def _counts_of_pairs(
 
 
 def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
-    """Return the previous model's answer for the pilot; unusable rows have label 0.
+    """Return the labels of the pilot by the previous model, and the parts of this model.
 
-    Return None if that model does not describe the table: a column has another unit, or more than
-    half of the rows are unusable or outliers.
+    Rows whose values are too large for the model have label 0. Return None if the model does not
+    describe the table. Then a column's unit has changed, or more than half of the rows are
+    outliers or too large.
     """
     before, names = Labeller.read(run, PREVIOUS), run.plan.table.columns
     pilot = np.ascontiguousarray(survey.pilot[:, before.places(names)])
@@ -352,7 +358,7 @@ def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
 
 
 def _usable(Z: np.ndarray) -> np.ndarray:
-    """Return a mask of the prepared rows (n, d) that a rule can take."""
+    """Return a mask of the prepared rows (n, d) whose values are finite and not too large."""
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
     return np.isfinite(squares) & (squares <= (2.0 * MAX_ROW_LENGTH) ** 2)

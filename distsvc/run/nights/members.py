@@ -29,11 +29,11 @@ class Members:
     def published(
         self, keys: np.ndarray, labels: np.ndarray, outliers: np.ndarray, ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `labels` and `outliers` (n,) of rows, with the published values of members.
+        """Replace the labels and outlier flags of members by their published values.
 
-        The previous model assigned `labels` and `outliers`. Other rows, and members of clusters
-        that are not in `ids` (k,), keep them. The rows' `keys` (n,) are unique. A label is a
-        position in `ids`.
+        `labels` and `outliers` (n,) are the previous model's answers for the rows with unique
+        `keys` (n,). A label is a position in `ids` (k,), the ids of the clusters. Rows that are no
+        members keep their labels, and so do members of clusters that are not in `ids`.
         """
         labels, outliers = labels.copy(), outliers.copy()
         _, here, own = np.intersect1d(keys, self.keys, assume_unique=True, return_indices=True)
