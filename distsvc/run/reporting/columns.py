@@ -1,4 +1,7 @@
-"""The report's part on columns; columns that alone separate clusters, or repeat another column."""
+"""The report's part on columns.
+
+It also finds columns that alone separate clusters, and columns that are functions of each other.
+"""
 
 import shlex
 from collections.abc import Collection, Sequence
@@ -38,10 +41,10 @@ from distsvc.storage.rows.features import (
 REST = "all others"
 
 MIN_COUNT = 10
-"""Minimum rows of a compared cluster; for missing values, minimum rows with and without a value."""
+"""Minimum number of rows in each of two groups that are compared, such as two clusters."""
 
 USUAL_SHARE = 0.98
-"""Minimum share of a cluster's rows, or of missing values, at a level that counts as usual."""
+"""Minimum share of a group's rows that have one value, if it is to be typical of the group."""
 
 
 def columns_part(
@@ -104,9 +107,10 @@ def share_at_limit(values: np.ndarray) -> str:
 
 
 def level_of_gaps(raw: np.ndarray, place: int, counted: Sequence[CountedLevels]) -> str:
-    """Return a clause such as ``missing where state=sold``, if a level explains missing values.
+    """Return a clause that explains missing values, such as ``missing where state=sold``.
 
-    It is empty if no level does. The values are in column `place` of stored rows `raw` (m, d).
+    The clause is empty if no value of a category explains them. The values are in column `place`
+    of the stored rows `raw` (m, d), and `counted` describes the categories.
     """
     absent = np.isnan(raw[:, place])
     if not MIN_COUNT <= absent.sum() <= len(absent) - MIN_COUNT:
@@ -169,7 +173,11 @@ def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) 
 
 
 def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[str, Any]:
-    """Return the report's fields on levels; `rows` (k, L + 1) are counts by cluster and level."""
+    """Return the levels of a column, their rows by cluster, and the share that clusters explain.
+
+    `rows` (k, L + 1) counts rows by cluster and level. Its last column is not used. `order` are
+    the clusters to report.
+    """
     known = rows[:, :-1]
     totals = known.sum(axis=0)
     levels = [int(c) for c in np.argsort(-totals, kind="stable") if totals[c]]
@@ -229,7 +237,10 @@ def number_fields(
 
 
 def explained_share(rows: np.ndarray) -> float:
-    """Return Goodman and Kruskal's tau of clusters and levels (k, L), adjusted for chance."""
+    """Return the share of a category's variation that clusters explain, adjusted for chance.
+
+    This is Goodman and Kruskal's tau. `rows` (k, L) counts rows by cluster and level.
+    """
     n, sizes = rows.sum(), rows.sum(axis=1)
     if n < 2 or not n * n > (rows.sum(axis=0) ** 2).sum():
         return 0.0
@@ -239,7 +250,10 @@ def explained_share(rows: np.ndarray) -> float:
 
 
 def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
-    """Return Kruskal and Wallis' statistic of x (m,) over its maximum, adjusted for chance."""
+    """Return the share of the variance of x's ranks (m,) that clusters explain.
+
+    This is Kruskal and Wallis' statistic, divided by its maximum and adjusted for chance.
+    """
     r = ranks(x)
     r = r - r.mean()
     total = float(r @ r)
@@ -251,7 +265,7 @@ def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _beyond_chance(share: float, n: int, k: int) -> float:
-    """Return the share that k clusters of n rows explain, from 0 to 1, adjusted for chance."""
+    """Subtract from an explained share the part that k random clusters of n rows explain."""
     if n <= k:
         return 0.0
     return round(min(1.0, max(0.0, 1.0 - (1.0 - share) * (n - 1) / (n - k))), 4)
@@ -261,7 +275,7 @@ SAME_FACTOR = 0.05
 """Maximum difference between the logarithms (base 10) of two factors that count as equal."""
 
 MIN_CLUSTER_FACTOR = 5.0
-"""Minimum ratio between the medians of two clusters that another unit may explain."""
+"""Minimum ratio between the medians of two clusters for the report to suspect another unit."""
 
 
 @dataclass(frozen=True)
@@ -273,8 +287,8 @@ class SeparatingColumn:
     separates_all: bool = False  # `pairs` has every pair of clusters
     is_removable: bool = False  # the only flag or category that separates clusters
     may_be_code: bool = False  # the column may have codes of categories
-    factor: float | None = None  # common ratio of the pairs' medians, if a unit may explain it
-    among_numbers: bool = False  # the only number; flags or categories differ, too
+    factor: float | None = None  # common ratio of the pairs' medians, if it suggests another unit
+    among_numbers: bool = False  # flags or categories differ, too, but no other number
 
     @property
     def clause(self) -> str:
@@ -312,9 +326,9 @@ def separating_columns(
 ) -> list[SeparatingColumn]:
     """Return each column that is the only one in which some clusters of the pilot differ.
 
-    A number may differ together with categories if all pairs of medians have a common ratio: rows
-    of a category then have another unit. `ids` (k,) are the clusters' ids. The columns `integers`
-    may have codes of categories.
+    A numeric column also counts if categories differ, too, and if the medians of all pairs have a
+    common ratio. Then one of the clusters may have its values in another unit. `ids` (k,) are the
+    clusters' ids. The columns `integers` may have codes of categories.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:
@@ -367,9 +381,9 @@ def separating_columns(
 
 
 def _common_factor(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return the common ratio of pairs of medians, if another unit may explain it; else None.
+    """Return the common ratio of pairs of medians if it suggests another unit, else None.
 
-    The ratio is then at least `MIN_CLUSTER_FACTOR`, and for a single pair a power of ten.
+    The ratio must be at least `MIN_CLUSTER_FACTOR`. For a single pair, it must be a power of ten.
     """
     low, high = np.sort(pairs, axis=1).T
     if low.min() <= 0.0:
@@ -399,7 +413,7 @@ def _apart(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return squared distances (k, k, d) of cluster means, relative to the variance in clusters.
 
-    Also return the sums over columns (k, k) that are expected by chance.
+    Also return the sum over columns (k, k) that would be expected if the true means were equal.
     """
     members = [Z[labels == c].astype(np.float64) for c in clusters]
     means = np.array([X.mean(axis=0) for X in members])
@@ -415,7 +429,11 @@ def _apart(
 def _usual_values(
     rows: PilotRows, clusters: np.ndarray, own: slice, feature: Feature
 ) -> np.ndarray | None:
-    """Return each cluster's usual code (k,) in a column, or -1; None for columns without codes."""
+    """Return the code (k,) that nearly all rows of a cluster have in a column.
+
+    It is -1 for a cluster with several frequent codes. Return None if the column has no codes:
+    it is neither a category nor a flag.
+    """
     raw = rows.raw[:, own]
     known = ~np.isnan(raw).any(axis=1)
     if feature.one_hot:

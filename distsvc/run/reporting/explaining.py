@@ -90,9 +90,10 @@ def profiles_part(rows: PilotRows, table: Table, labelled: Labelled) -> Profiles
 def _profile_columns(
     rows: PilotRows, features: Sequence[Feature], labelled: Labelled
 ) -> tuple[list[str], np.ndarray, list[tuple[slice, np.ndarray]]]:
-    """Return the names of profiles' columns, their values (m, c), and groups of indicators.
+    """Return the columns that profiles use: names, values (m, c), and groups of indicators.
 
-    A group is the slice of a category's indicators, and its counts by cluster and level.
+    Each level of a category becomes an indicator, such as ``state=sold``. A group has the slice of
+    a category's indicators, and its counts of rows by cluster and level.
     """
     columns: list[str] = []
     parts: list[np.ndarray] = []
@@ -162,12 +163,15 @@ def plane(
     firsts: np.ndarray | slice = slice(None),
     absent: np.ndarray | None = None,
 ) -> Sample:
-    """Return the points to draw: by two columns, by a column and the score, or by two directions.
+    """Return the points of the page's scatter plot.
 
-    `raw` (m, d) has no missing values; `absent` (m,) is the mask of rows with filled values. X
-    (m, D) are the prepared rows, with the first column ``firsts[j]`` for stored column j. The two
-    directions separate clusters, or are principal components if there is one cluster. If all
-    columns repeat each other, the only direction is drawn with the score.
+    Two columns are the axes themselves. A single column is drawn with the score. More columns are
+    projected to two directions that separate the clusters, or to principal components if there is
+    one cluster. If all columns repeat each other, their only direction is drawn with the score.
+
+    `raw` (m, d) are the rows with missing values filled in. `absent` (m,) is True for rows that had
+    missing values. X (m, D) are the prepared rows; their column ``firsts[j]`` is the first that
+    was made of stored column j.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None

@@ -253,9 +253,9 @@ def make_report(
 
 
 def _with_names(report: Report, names: Mapping[str, str], next_id: int, n_later: int = 0) -> Report:
-    """Return a report with other names of its clusters, and with warnings about these names.
+    """Return a copy of the report whose clusters have `names`, with warnings about these names.
 
-    Ids from `next_id` to `n_later` - 1 are clusters of later nights.
+    `names` are by id. Ids from `next_id` to `n_later` - 1 belong to clusters of later nights.
     """
     report = report.model_copy(update={"names": dict(names)})
     kept = [one for one in report.warnings if not one.startswith("names: ")]
@@ -288,7 +288,10 @@ def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
 
 
 def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
-    """Return by id the columns that name the previous run's clusters; {} if unreadable."""
+    """Return the columns after which the previous run's clusters were named, by cluster id.
+
+    The result is empty if the previous run's report can't be read.
+    """
     if lineage is not None and lineage.path is not None:
         with suppress(DataError, InputNotFoundError, JobFileError):
             found = column_names(read_report(Output(lineage.path)))
@@ -358,7 +361,10 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
 
 
 def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
-    """Return the histogram of scores; empty for one cluster without outliers (infinite scores)."""
+    """Return the histogram of scores.
+
+    A single cluster without outliers has infinite scores. Then the histogram is empty.
+    """
     words = rule.words
     endless = not words.has_outliers and rule.n_clusters == 1
     return ScoreHistogram(
@@ -371,7 +377,10 @@ def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
 
 
 def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
-    """Return validity indices: with known classes for all rows, without them for pilot rows."""
+    """Return validity indices of the clusters.
+
+    Indices that compare clusters with known classes use all rows. Other indices use pilot rows.
+    """
     table = np.column_stack(list(counts.classes.values()))
     indices = {
         name: IndexValue(value=value, rows=counts.n_rows)
@@ -391,7 +400,10 @@ READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/
 
 
 def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int, held: bool) -> RowsPart:
-    """Return queries for the rows of cluster `label`, and all labels as CSV if there are few."""
+    """Return queries for the rows of cluster `label`, and the labels of a small table as CSV.
+
+    If the result is `held` back, there is also a query for its unpublished files.
+    """
     table, output = run.plan.table, job.output.path.rstrip("/")
     name, held_query = table.id or ROW_NAME, ""
     if job.output.format == "parquet":
@@ -411,7 +423,8 @@ def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int, held: boo
 def _sql(folders: Sequence[str], label: int, id: str | None, layout: str, job: Job) -> str:
     """Return the DuckDB query for rows of a cluster; the labels are in `folders` of the output.
 
-    If the table has ids and a single path, the query joins its columns to the labels.
+    If possible, the query also joins the table's columns to the labels. This needs an id column
+    and a table in one file or folder.
     """
     output = job.output.path.rstrip("/")
     names = ", ".join(_text(f"{output}/{folder}/*.parquet") for folder in folders)

@@ -33,7 +33,11 @@ PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
 def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
-    """Publish a run if the table has not changed; it becomes a candidate if a check failed."""
+    """Publish a run, unless a check failed.
+
+    If a check failed, keep the result as a candidate, and raise `CheckFailedError`. If the table
+    has changed since it was read, raise `DataError`.
+    """
     run, output, previous = context.run, context.output, context.previous
     check_unchanged(run.plan.table)
     more: dict[str, object] = {
