@@ -73,7 +73,10 @@ class RunDirectory:
 
     @property
     def task_address(self) -> str:
-        """The address for tasks; ``#attempt`` is appended, except for the first attempt."""
+        """The address from which a task makes its own `RunDirectory`.
+
+        ``#attempt`` is appended, except for the first attempt.
+        """
         return self.address + (f"#{self.attempt}" if self.attempt != self.name else "")
 
     @property
@@ -82,7 +85,10 @@ class RunDirectory:
         return self.address.rpartition("/")[2]
 
     def write_plan(self, plan: Plan) -> None:
-        """Write ``plan.json``; if it exists, only the rows per block may differ."""
+        """Write ``plan.json``.
+
+        If it exists, the new plan may differ from it only in `block_rows`.
+        """
         content = {"plan": STORED_PLAN.dump_python(plan, mode="json"), "staged": self._staged()}
         with self.work.created(PLAN) as path:
             write_content(path, sealed(content))
@@ -117,7 +123,10 @@ class RunDirectory:
         return store_of(self.plan.output.path).below(f"{STORED}/{self.name}")
 
     def folder(self, kind: str) -> str:
-        """Return the folder below `stored` where this attempt writes a `kind` of files."""
+        """Return the folder, relative to `stored`, in which this attempt writes files of a kind.
+
+        For the report, the folder is ``first/report`` in the first attempt.
+        """
         # Results contain this path; ``first`` makes the results of uninterrupted runs equal.
         return f"{'first' if self.attempt == self.name else self.attempt}/{kind}"
 
@@ -136,7 +145,10 @@ class RunDirectory:
         return [name.removesuffix(".npz") for name in names if name.endswith(".npz")]
 
     def write(self, name: str, result: Result) -> None:
-        """Write a result unless it exists; its large arrays come first."""
+        """Write a result, unless there is a result with this name.
+
+        Large arrays are written first, so that a result is complete once its file exists.
+        """
         if self.has(name):
             return
         large = {}
@@ -149,7 +161,10 @@ class RunDirectory:
             write_arrays(path, known | result.arrays)
 
     def load(self, name: str) -> Result:
-        """Read a result without its large arrays; a damaged one is removed."""
+        """Read a result without its large arrays.
+
+        If the result is damaged, remove it and raise `LostWorkError`.
+        """
         with self._whole(_file(name)) as path:
             arrays = read_arrays(path)
             arrays.pop("large", None)
@@ -164,7 +179,7 @@ class RunDirectory:
         return Result(copy.deepcopy(kept.facts), arrays)
 
     def remove(self, name: str) -> None:
-        """Remove a result, if it exists; its large arrays are ignored from then on."""
+        """Remove a result, if it exists. The files of its large arrays stay, but have no effect."""
         with self.reached(_file(name)):
             self.work.remove(_file(name))
 
@@ -188,7 +203,10 @@ class RunDirectory:
 
     @contextmanager
     def reached(self, file: str) -> Iterator[None]:
-        """Turn an error about a file of the run into one that ends the run and keeps its work."""
+        """Turn an error about a file into a `TemporaryError` or an `OutputPermissionError`.
+
+        These errors end the run and keep its finished work.
+        """
         try:
             yield
         except (TemporaryError, OutputPermissionError):
@@ -198,7 +216,11 @@ class RunDirectory:
 
     @contextmanager
     def _whole(self, file: str, of: str | None = None) -> Iterator[Path]:
-        """Yield a file's local path; if damaged, remove result `of` (default: the file's own)."""
+        """Yield a file's local path, and check in the block that the file is whole.
+
+        If the block finds a missing or damaged file, remove the result that needs the file, and
+        raise `LostWorkError`. The result is `of`, by default the file itself.
+        """
         where = f"{self.address}/{file}"
         with self.reached(file):
             path = self.work.local(file)
@@ -216,7 +238,10 @@ class RunDirectory:
             raise LostWorkError(f"{where} {what}; the same command writes it again") from error
 
     def _staged(self) -> dict[str, int]:
-        """Return checksums of converted files; empty for a bucket, whose files are complete."""
+        """Return the checksums of converted input files, by name.
+
+        In a bucket, files are always complete. Then the result is empty.
+        """
         with self.reached(STAGING):
             names = self.work.sizes(STAGING) if isinstance(self.work, Folder) else ()
             return {name: checksum(self.work.local(name)) for name in names}
@@ -231,7 +256,7 @@ def _large_file(name: str, key: str) -> str:
 
 
 def _content(arrays: dict[str, np.ndarray], key: str) -> Any:
-    """Remove a JSON text from a result's arrays, and return its value."""
+    """Remove the array `key`, which contains JSON, from a result's arrays; return its value."""
     try:
         return json.loads(str(arrays.pop(key)))
     except (KeyError, ValueError, RecursionError) as error:

@@ -26,14 +26,20 @@ CHECKPOINT_SECONDS = 45.0
 
 
 class TaskCheckpoints(Checkpoint):
-    """Checkpoints of the task or step with the result `name`."""
+    """Checkpoints from which an interrupted task continues.
+
+    `name` is the name of the task's result.
+    """
 
     def __init__(self, run: RunDirectory, name: str):
         self._run, self._folder = run, f"{CHECKPOINTS}/{name}"
         self._since = time.monotonic()
 
     def last(self, restore: Restore[Restored]) -> Restored | None:
-        """Return ``restore(state)`` of the last usable checkpoint, if any; remove unusable ones."""
+        """Restore the last usable checkpoint, and return the result of `restore`.
+
+        Return None if there is none. Unusable checkpoints are removed.
+        """
         for name in reversed(self._run.names(self._folder)):
             try:
                 found = self._run.load(name)
@@ -51,7 +57,11 @@ class TaskCheckpoints(Checkpoint):
         return None
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:
-        """Write ``state()`` every `CHECKPOINT_SECONDS`, and remove earlier checkpoints."""
+        """Write ``state()`` if the last checkpoint is `CHECKPOINT_SECONDS` old.
+
+        Earlier checkpoints are removed. The learner has done `steps` steps, which name the
+        checkpoint.
+        """
         if time.monotonic() - self._since < CHECKPOINT_SECONDS:
             return
         name = f"{self._folder}/{steps:012d}"
@@ -76,8 +86,8 @@ class Phase:
     """A named task; its results are ``<name>/00000``, ``<name>/00001`` and so on.
 
     ``task(run, number)`` is a module's function or a `functools.partial` of one, so that it can be
-    pickled. A `sequential` task may take hours for one number; its third argument is the number's
-    `TaskCheckpoints`.
+    pickled. A `sequential` task may take hours for one number. So it has a third argument: the
+    `TaskCheckpoints` in which it saves its state.
     """
 
     name: str
@@ -112,21 +122,24 @@ class Steps:
 
     @property
     def workers(self) -> Workers:
-        """The present workers; `TemporaryError` if the scheduler does not answer."""
+        """The workers that are connected now; `TemporaryError` if the scheduler is silent."""
         return workers_of(self.client)
 
     def map(self, phase: Phase, n: int | None = None) -> Iterator[Result]:
         """Run the unfinished tasks of a phase; yield the results of all tasks, in order.
 
-        There are n tasks, by default one for each partition. They start with the first `next`, and
-        end only if all results are read; use `do` to ignore the results. Errors as in `fan_out`,
+        There are n tasks, by default one for each partition. All tasks are done only if all
+        results are read; if you don't need the results, use `do`. An error of `fan_out` is raised,
         and `LostWorkError` if a result is lost.
         """
         for number in self._numbers(phase, n):
             yield self.run.load(phase.result(number))
 
     def do(self, phase: Phase, n: int | None = None) -> None:
-        """Run a phase without reading its results; errors as in `map`."""
+        """Run a phase without reading its results.
+
+        An error of `fan_out` is raised, and `TemporaryError` if a result is missing.
+        """
         missing = self._missing(phase, list(self._numbers(phase, n)))
         if missing:
             named, where = truncated(list(map(str, missing)), 10), self.run.address
@@ -159,7 +172,11 @@ class Steps:
 
 
 def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterator[int]:
-    """Yield the numbers below n in order, each as soon as no number up to it is `missing`."""
+    """Yield the numbers below n in ascending order, though tasks finish in any order.
+
+    At first, the tasks `missing` are unfinished; `finished` yields their numbers as they finish. A
+    number is yielded as soon as all tasks up to this number are finished.
+    """
     missing, reached = set(missing), 0
     for number in finished:
         missing.discard(number)
@@ -176,6 +193,9 @@ def steps_on(
     config: ClusterConfig,
     at: ClusterAddress = DEFAULT_ADDRESS,
 ) -> Iterator[Steps]:
-    """Yield the `Steps` of a planned run, on the cluster of `cluster.connect`."""
+    """Connect to a cluster or start workers, and yield the `Steps` of a planned run.
+
+    The arguments `config` and `at` are explained at `cluster.connect`.
+    """
     with connect(config, run.plan.table.nbytes, progress, at) as client:
         yield Steps(run, client, progress)
