@@ -33,11 +33,14 @@ from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import add_counts, matching_batches
 
 PARTITION_BYTES, MAX_PARTITIONS, SMALL_PARTITIONS = 2**28, 10**7, 64
-"""Maximum bytes of a partition, which a worker may load at once; maximum number of partitions;
-maximum number of partitions with fewer rows than a block."""
+"""Maximum bytes of a partition, since a worker may load a whole partition into memory; maximum
+number of partitions; maximum number of partitions that have fewer rows than a block."""
 
 BLOCK_BYTES, MAX_BLOCK_ROWS, PILOT_BYTES, MAX_FIRST_VALUES = 2**25, 65_536, 2**24, 2**26
-"""Maximum bytes and rows of a block, bytes of the pilot, and values read for `Plan.shift`."""
+"""Maximum bytes of a block, rows of a block, and bytes of the pilot.
+
+The last number is the maximum number of values in the first rows, which decide `Plan.shift`.
+"""
 
 Range = tuple[int, int]
 """Row range [start, stop)."""
@@ -54,12 +57,12 @@ StoredPoint = Annotated[np.ndarray, PlainValidator(_point), PlainSerializer(np.n
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan by which the driver and all workers read a table."""
+    """The settings with which the driver and all workers read a table."""
 
     table: Table
     partitions: list[Range]  # tasks in table order, each with a file of labels
     block_rows: int  # rows in memory at a time
-    missing: str  # ``error``, ``drop`` or ``median``, or ``auto`` if missing values stay NaN
+    missing: str  # policy: ``error``, ``drop``, ``median``, or ``auto``, where values stay NaN
     unit: bool  # rows are divided by their lengths, so rows of zeros can't be used
     seed: int  # seed of the row keys
     pilot_rows: int
@@ -71,10 +74,10 @@ class Plan:
     def of(
         cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
     ) -> Self:
-        """Return the plan of a job's table.
+        """Return the plan of a job's table, and count the values of its categories.
 
-        Categories are counted as in `with_categories`; `before` are the previous model's features.
-        The `meter` counts the partitions read.
+        `before` are the features of the previous model, whose categories keep their levels. The
+        `meter` counts the partitions that are read.
         """
         about = notes_on_columns(table) if job.input.columns is None else []
         counted = {feature.column for feature in table.features if isinstance(feature, Uncounted)}
@@ -156,7 +159,7 @@ def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[Range]:
 
 
 def choose_block_rows(n_columns: int) -> int:
-    """Return the number of rows of float64 that are read at a time."""
+    """Return the number of rows to read at a time, in a table of `n_columns` columns."""
     return max(1, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * n_columns)))
 
 
@@ -166,10 +169,10 @@ def with_categories(
     before: Sequence[Feature] = (),
     meter: Meter | None = None,
 ) -> tuple[Table, list[str]]:
-    """Return a table whose categories are counted, and notes on them.
+    """Choose the levels of a table's categories by their counts; return the table and notes.
 
-    A category with the same encoding in `before`, the previous model's features, keeps its levels,
-    so that both models have the same columns.
+    `before` are the features of the previous model. If a category has the same encoding there, its
+    levels stay, so that both models have the same columns.
     """
     uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
     if not uncounted:
@@ -200,9 +203,11 @@ def with_categories(
 
 
 def unknown_values(table: Table, first: Block, counted: Set[str]) -> tuple[Table, list[str]]:
-    """Return the table with its `new_values`, and warnings about new values and missing columns.
+    """Search the first rows for values of categories that the previous model does not know.
 
-    Categories that were `counted` in this table have no new values.
+    Return the table with such values in `new_values`, and warnings. There is also a warning about
+    columns without values. Categories in `counted` are left out, since their levels were chosen
+    from this table.
     """
     # Without a warning, a column of text that now has numbers would silently become one cluster.
     known = {

@@ -1,8 +1,8 @@
 """Progress of a run: events, and phases with their finished tasks and costs.
 
 An event is a record of the logger ``distsvc``: the message is the event's name, and the attribute
-``fields`` a dictionary. A `Progress` displays its own events, and events of no `Progress`, such as
-a store's. Callers from Python can attach other handlers.
+``fields`` a dictionary. A `Progress` displays its own events. It also displays events that were
+logged without a `Progress`, such as a store's. Callers from Python can attach other handlers.
 """
 
 import datetime
@@ -42,7 +42,7 @@ class Meter:
         self.compile_s: dict[object, float] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
-        """Set the number of tasks; an earlier start of the run has done `before` of them."""
+        """Set the number of tasks; `before` is the number that an earlier start has finished."""
         self.total, self.before, self.done = total, before, before
         if before:
             self.event("resumed", done_before=before, total=total)
@@ -51,7 +51,10 @@ class Meter:
     def finished(
         self, rows: int = 0, worker_peak_mb: float = 0.0, compile_s: float = 0.0, **task: object
     ) -> None:
-        """Count a finished task; `task` has further fields for the events of progress."""
+        """Count a finished task.
+
+        The fields in `task`, such as ``worker``, are logged with the next event of progress.
+        """
         self.done += 1
         self.rows += rows
         self.worker_peak_mb = max(self.worker_peak_mb, worker_peak_mb)
@@ -83,7 +86,7 @@ class Meter:
 class Progress:
     """Logs and displays events, and stores the costs of phases.
 
-    Parameters as in `Display`. Every event has the name of the `run`, once it is known.
+    `Display` explains the parameters. Every event has the name of the `run` once it is known.
     """
 
     def __init__(
@@ -115,7 +118,10 @@ class Progress:
             self._shown.enter_context(attach(handler))
 
     def _is_displayed(self, record: logging.LogRecord) -> bool:
-        """Return True for records of this display, and for the first "compiling" of any process."""
+        """Return True for records of this object, and for records of no `Progress`.
+
+        Every process logs "compiling". Only the first of these records is displayed.
+        """
         if record.getMessage() == "compiling":
             self._compiles, before = True, self._compiles
             return not before
@@ -307,7 +313,10 @@ def needs_verbose(event: str, fields: Fields) -> bool:
 
 
 def sentence(event: str, fields: Fields) -> str:
-    """Return an event as a sentence; as name and fields if there is none or a field is missing."""
+    """Return the sentence in `SENTENCES` for an event.
+
+    If the event has no sentence, or lacks a field of the sentence, return its name and its fields.
+    """
     titled = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
     words = SENTENCES.get(event)
     try:

@@ -46,8 +46,9 @@ def sentinel_notes(
 ) -> list[str]:
     """Return at most one note on possible sentinels in stored rows X (m, d).
 
-    `known` sentinels and the policy for `missing` values are the job's. If `known` is None, a saved
-    model labels the rows, and only the first `MAX_EXAMINED_ROWS` rows are examined.
+    `known` are the sentinels that the job names, and `missing` is its policy for missing values. If
+    `known` is None, a saved model labels the rows. Then only the first `MAX_EXAMINED_ROWS` rows are
+    examined.
     """
     found = list(sentinels_of(X if known is not None else X[:MAX_EXAMINED_ROWS], features))
     if not found:
