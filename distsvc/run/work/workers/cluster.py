@@ -49,16 +49,16 @@ class Patience:
     """Seconds for which the driver waits for a cluster."""
 
     answer: float = 5.0
-    """Seconds between checks of the workers; also the timeout of their answers and of closing."""
+    """Seconds between two checks of the workers; also the timeout of a check and of closing."""
 
     contact: float = 30.0
-    """Timeout of a connection in seconds; also the time without a heartbeat until a warning."""
+    """Timeout of a connection in seconds; a worker without a heartbeat for as long is reported."""
 
     work: float = 120.0
-    """Seconds without a working worker until the run ends."""
+    """Seconds after which the run ends if no worker works."""
 
     heartbeat: float = 120.0
-    """Seconds without a worker's heartbeat until its work is moved."""
+    """Seconds without a heartbeat after which a worker's tasks go to other workers."""
 
 
 CLUSTER_PATIENCE = Patience()
@@ -94,10 +94,11 @@ def connect(
     The scheduler is the first of: the address in `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or
     Dask's configuration; the scheduler file of `at`. Without a scheduler, ``cluster.workers``
     workers start on this machine, bound to loopback and protected by TLS. By default, a table below
-    `SMALL_BYTES` has no workers, and others have one per core that this process may use.
+    `SMALL_BYTES` has no workers. A larger table has one for each core that this process may use.
 
-    Raises `TemporaryError` if the scheduler does not answer or has no worker, and `JobFileError`
-    for a wrong address, other versions, or too many workers for the machine's memory.
+    Raises `TemporaryError` if the scheduler does not answer or has no worker. Raises `JobFileError`
+    if the address is wrong, if workers have other package versions than the driver, or if the
+    machine has too little memory for the workers.
     """
     workers = config.workers
     try:
@@ -190,7 +191,10 @@ def loss_is_temporary(what: str) -> Iterator[None]:
 
 @contextmanager
 def _remote_client(address: str) -> "Iterator[Client]":
-    """Yield the client of a scheduler that has a worker; its workers need the driver's versions."""
+    """Connect to a scheduler, wait until it has a worker, and yield the client.
+
+    Raise `JobFileError` if a worker has other package versions than the driver.
+    """
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         try:
@@ -280,7 +284,7 @@ def _client(address: str) -> "Client":
 
 @contextmanager
 def _local_client(workers: int, threads: int) -> "Iterator[Client]":
-    """Yield the client of new workers on this machine, which other users can't reach."""
+    """Start workers on this machine, protect them from other users, and yield their client."""
     # Anyone who reaches a port of a scheduler or worker could run code there. So connections need a
     # key that only these processes have, HTTP servers have no pages, and folders on the import path
     # are private.
@@ -418,7 +422,10 @@ def sources_digest() -> str:
 
 
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
-    """Raise `JobFileError` if a worker's `versions` differ, or can't be imported there."""
+    """Raise `JobFileError` if a worker has other package versions than this process.
+
+    `theirs` is an exception if the worker could not return its versions.
+    """
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
     if isinstance(theirs, Exception):

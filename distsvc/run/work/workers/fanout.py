@@ -32,20 +32,20 @@ IN_FLIGHT = 4
 """Dask tasks in flight for each thread of the cluster, so that no thread waits for the driver."""
 
 GROUP_SECONDS = 0.25
-"""Target duration of a Dask task in seconds; several numbers share the cost of scheduling."""
+"""Target duration of a Dask task in seconds; short calls are grouped into a task to reach it."""
 
 Task = Callable[[str, int], int]
 
 
 class TaskOutcome(NamedTuple):
-    """Rows or error of a task, its worker, peak memory in MB, seconds of compilation."""
+    """The result of calling a task with a number: rows or an error, and costs."""
 
     number: int
-    rows: int = 0
+    rows: int = 0  # processed rows
     error: BaseException | None = None
     worker: str = HERE
-    peak_mb: float = 0.0
-    compile_s: float = 0.0
+    peak_mb: float = 0.0  # peak memory of the worker
+    compile_s: float = 0.0  # seconds of compilation
 
 
 def fan_out(
@@ -198,7 +198,10 @@ def unseen_path(run_dir: str) -> str:
 
 
 def _sendable(error: BaseException | None) -> BaseException | None:
-    """Return an error that can be pickled; the traceback of an unexpected one becomes a note."""
+    """Return an error that can be pickled: the same error, or a `RuntimeError` with its text.
+
+    If the error is no `DistsvcError`, its traceback is added as a note.
+    """
     if error is None:
         return None
     if not isinstance(error, DistsvcError):
