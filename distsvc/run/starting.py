@@ -61,7 +61,7 @@ from distsvc.storage.tables.sources import check_ready
 
 @dataclass(frozen=True)
 class RunContext:
-    """The parts of a run that are opened once and passed to all its steps."""
+    """The job, files and previous results that all steps of a run use."""
 
     job: Job  # with the previous model's preprocessing, unless the run refits
     run: RunDirectory
@@ -69,9 +69,9 @@ class RunContext:
     digest: str  # SHA-256 of the job
     inputs: str  # SHA-256 of the table
     algorithm: AlgorithmJob
-    previous: Previous | None  # the published run that is continued
+    previous: Previous | None  # the published run whose cluster ids this run continues
     lineage: Lineage | None  # None if the job names no previous run
-    notes: list[str]  # warnings: ignored settings, the replaced run, and later nights
+    notes: list[str]  # warnings about ignored settings, a replaced run, and later nights
 
 
 @contextmanager
@@ -165,7 +165,10 @@ def _notes_on_later(
 
 
 def _dates(runs: Sequence[tuple[str, LineageRun]], after: str) -> str:
-    """Return dates and addresses of at most five runs as text, of dates after `after` if given."""
+    """Return dates and addresses of at most five runs as text.
+
+    If `after` is not empty, only runs of later dates are named.
+    """
     found = [(at, one.run_date) for at, one in runs if not after or one.run_date > after]
     return truncated([f"{date} ({shown_address(at)})" for at, date in found], 5)
 
@@ -204,7 +207,7 @@ class Request:
     job: Job
     output: Output
     digest: str  # SHA-256 of the job and the previous model
-    alternative: str = ""  # if `output` is continued: digest with that run's previous model
+    alternative: str = ""  # digest of the job and the model that the run in `output` continued
     columns: tuple[str, ...] = ()  # features of the previous run
     continued: ContinuedRun | None = None  # the previous run
 
@@ -223,9 +226,9 @@ class Request:
         return cls(job, output, digest, alternative, columns, previous.continued())
 
     def is_published(self, overwrite: bool, fresh: bool) -> bool:
-        """Return True if the run is published and need not run again.
+        """Return True if the output already has the result of this request.
 
-        Otherwise raise `JobFileError` if the output has another result that stays.
+        Raise `JobFileError` if it has another result, which must not be replaced.
         """
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
@@ -238,9 +241,9 @@ class Request:
         return False
 
     def _previous_was_replaced(self) -> bool:
-        """Return True if the published result and this request continue different runs.
+        """Return True if the result in the output continues another run than this request does.
 
-        Return False if the published result is the previous run itself.
+        Return False if this request continues the result in the output.
         """
         manifest = self.output.manifest()
         before = manifest.previous if manifest else None
@@ -249,7 +252,10 @@ class Request:
         return before.run_id != self.continued.run_id
 
     def open_table(self, staging: str | Path, features: tuple[Feature, ...] = ()) -> Table:
-        """Open the job's table; `features` are the previous model's, unless the run refits."""
+        """Open the job's table.
+
+        `features` are the features of the previous model, or empty if the run refits.
+        """
         job = self.job
         kinds, mixed = job.columns, job.is_mixed
         return open_table(job.input, staging, job.preprocess, features, self.columns, kinds, mixed)
@@ -273,7 +279,10 @@ class Request:
 
 @contextmanager
 def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
-    """Lock an output and yield a run's directory in it; None if the run is published already."""
+    """Lock an output, and yield the directory in which the run stores its unfinished work.
+
+    Yield None if the output already has the result of this request.
+    """
     remove_left()
     output = request.output
     if request.is_published(start.overwrite, start.fresh):  # before anything is written
@@ -467,7 +476,7 @@ def _log_start_over(run: RunDirectory, why: str) -> None:
 
 
 def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
-    """Raise InterruptedRunError if a run began with another job, input or version."""
+    """Raise `InterruptedRunError` if job, input or version have changed since a run began."""
     now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
     found = [one.removeprefix("job.") for one in found]

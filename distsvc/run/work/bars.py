@@ -21,7 +21,11 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Start and end of phases on the bar; any other phase fills a third of the gap to 0.65."""
+"""Start and end of each phase, as shares of the bar's length.
+
+A phase that is not listed starts where the bar is. It ends after a third of the way to 0.65, where
+labelling starts.
+"""
 
 
 class WholeBar(logging.Handler):
