@@ -39,7 +39,7 @@ def count(number: float | None) -> str:
 
 
 def compact(number: float) -> str:
-    """Format a count in few characters."""
+    """Format a count in few characters, such as "9,500" or "1.234 M"."""
     for size, unit in ((1e9, " bn"), (1e6, " M")):
         if abs(number) >= size:
             return f"{number / size:.4g}{unit}"
@@ -47,7 +47,10 @@ def compact(number: float) -> str:
 
 
 def number(value: float, width: float = 0.0) -> str:
-    """Format a measured value briefly, but precisely to a tenth of the spread `width`."""
+    """Format a measured value with three digits, or with more if the column's spread is small.
+
+    The text is precise to a tenth of `width`, the distance between the column's quartiles.
+    """
     value += 0.0  # no minus before 0
     text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
     if value and width:
@@ -73,7 +76,10 @@ def measured(value: float, unit: str = "", width: float = 0.0) -> str:
 
 
 def listed(parts: Sequence[object], most: int = sys.maxsize) -> str:
-    """Join parts, not empty, as "a, b and c"; parts beyond `most` are only counted."""
+    """Join parts as "a, b and c", or as "a, b and 3 more" if there are more than `most`.
+
+    There must be at least one part.
+    """
     shown = [str(part) for part in parts[:most]]
     if len(parts) > most:
         shown.append(f"{len(parts) - most:,} more")

@@ -68,7 +68,7 @@ PHASES = {
 
 
 def phase_title(name: str) -> str:
-    """Return the title of a phase, or else its name."""
+    """Return the title of a phase, or the phase's name if it has no title."""
     return PHASES.get(name, name)
 
 
@@ -88,14 +88,14 @@ class InputPart(ReportPart):
 
     @property
     def shown_path(self) -> str:
-        """The first path, and the number of further paths."""
+        """Text for the path, or for several paths, such as "day-01.csv and 6 more"."""
         if isinstance(self.path, str):
             return self.path
         return f"{self.path[0]} and {len(self.path) - 1} more"
 
 
 class ModelPart(ReportPart):
-    """The algorithm, its parameters, and fitted numbers."""
+    """The algorithm of the run, its parameters, and facts about the fit, such as `n_clusters`."""
 
     algorithm: str
     parameters: dict[str, JsonValue]
@@ -117,7 +117,7 @@ class ClusterRow(ReportPart):
 
 
 class OutlierPart(ReportPart):
-    """The outliers."""
+    """The number of outliers, their share of all rows, and the meaning of scores."""
 
     rows: Size
     share: Number
@@ -127,7 +127,7 @@ class OutlierPart(ReportPart):
 
 
 class ScoreHistogram(ReportPart):
-    """A histogram of the scores; without counts nothing is drawn."""
+    """A histogram of the rows' scores; the page omits it if `counts` is empty."""
 
     # Differences of larger numbers could overflow.
     edges: list[Annotated[float, Field(ge=-1e150, le=1e150)]]
@@ -138,7 +138,7 @@ class ScoreHistogram(ReportPart):
 
 
 class Sample(ReportPart):
-    """Sampled rows in a plane."""
+    """The rows that the page draws as points in two dimensions."""
 
     kind: Literal["columns", "single", "pca", "clusters"]  # see `explaining.plane`
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
@@ -235,7 +235,7 @@ class Report(ReportPart):
 
     @property
     def cards(self) -> list[ProfilePart]:
-        """The profiles that have a card on the page, the largest cluster first."""
+        """The profiles of clusters that the page shows as cards, the largest cluster first."""
         place = {row.label: i for i, row in enumerate(self.clusters)}
         found = self.profiles.clusters if self.profiles else []
         ordered = sorted(found, key=lambda one: place.get(one.label, len(place)))
