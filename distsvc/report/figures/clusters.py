@@ -78,7 +78,7 @@ def plane(
 
 @drawing.drawn
 def score_histogram(scores: ScoreHistogram) -> Figure:
-    """Draw the histogram of scores, with the boundary if there is one."""
+    """Draw the histogram of scores. A line marks the boundary below which rows are outliers."""
     figure = Figure(figsize=(drawing.FIGURE_WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     cuts, heights = np.asarray(scores.edges, float), np.asarray(scores.counts, float)
@@ -267,7 +267,10 @@ def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
 
 
 def place_in_range(value: float, low: float, high: float) -> float:
-    """Return a value's position from 0 to 1, with a margin below `low` and above `high`."""
+    """Return a value's position on an axis, from 0 to 1.
+
+    The axis shows the range from `low` to `high`, and a margin at both ends.
+    """
     margin = 0.12  # as a share of the range
     share = (value - low) / (high - low) if high > low else 0.5
     return (margin + share) / (1.0 + 2.0 * margin)

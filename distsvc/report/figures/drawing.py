@@ -66,9 +66,12 @@ THEME = {
     light: (f"c{k}", dark)
     for k, (light, dark) in enumerate(zip(COLOURS, DARK_COLOURS, strict=True))
 }
-"""The page's variable for each colour, and the variable's value on a dark page."""
+"""CSS variable for each colour, such as "ink", and the variable's value in the dark theme."""
 MAX_NAMED_CLUSTERS = 12
-"""Maximum number of clusters that are drawn on their own; others are grey, joined or omitted."""
+"""Maximum number of clusters that a figure distinguishes.
+
+Further clusters are grey, or share one box, or are omitted.
+"""
 
 TICK_STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 FIGURE_WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
@@ -96,7 +99,11 @@ STYLE: dict[Any, Any] = {
 
 
 def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return each label's colour, the same every night unless two clusters would share it."""
+    """Return the colour of each cluster, by label.
+
+    A label has the same colour every night. If two clusters would get the same colour, colours
+    follow the order of the clusters instead.
+    """
     places = [row.label % len(COLOURS) for row in clusters]
     if len(set(places)) < len(places):
         places = [rank % len(COLOURS) for rank in range(len(clusters))]
@@ -113,7 +120,10 @@ def ink_on(colour: str) -> str:
 
 
 def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
-    """Decorate a function: it draws in the report's style and returns SVG, or `NOT_DRAWN`."""
+    """Decorate a function that draws a figure, so that it returns SVG in the report's style.
+
+    Without matplotlib, the decorated function returns the text `NOT_DRAWN`.
+    """
 
     @functools.wraps(draw)
     def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
@@ -137,7 +147,10 @@ def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
 def as_figure(
     draw: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Figure:
-    """Return the figure of a function decorated by `drawn`, on the page's background."""
+    """Call a function decorated by `drawn`, but return a matplotlib figure instead of SVG.
+
+    The figure has the background colour of the page.
+    """
     check_extra("matplotlib", "report", "a figure")
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -164,7 +177,7 @@ def variable(colour: str) -> str:
 
 
 def themed(svg: str) -> str:
-    """Return an SVG with the page's variables in place of colours."""
+    """Return an SVG in which CSS variables of the page replace the colours (`variable`)."""
     return re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda found: variable(found.group()), svg)
 
 
@@ -201,7 +214,10 @@ def mark(axes: Axes, at: float, text: str) -> None:
 
 
 class Dots(PathPatch):
-    """Points as lines of length zero, whose round ends SVG draws."""
+    """Points, stored as lines of length zero.
+
+    SVG shows each line as a dot, because the ends of lines are round.
+    """
 
     def lengthen(self) -> None:
         """Give the lines an invisible length; formats other than SVG omit lines of length zero."""
