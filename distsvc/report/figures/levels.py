@@ -1,8 +1,8 @@
 """The figure of a level tree as hills of density. Lengths are inches.
 
-A hill is a branch of the tree. At each level, a hill's width is its share of the rows. Hills that
-merge with a hill stand to its right; below their valley, they are drawn as one area. So each hill
-has a horizontal range for itself, and texts don't overlap.
+Each branch of the tree is drawn as a hill. At each level, a hill's width is its share of the rows.
+A hill stands to the right of its parent, the hill with which it merges. Below the valley between
+them, both are one area. So each hill has a horizontal range for itself, and texts don't overlap.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,26 +21,33 @@ Array = NDArray[np.float64]
 
 
 MAX_CLUSTERS, MAX_WEAK = 36, 6
-"""Maximum numbers of drawn clusters, and of drawn branches that are too weak for a cluster."""
+"""Maximum number of clusters in the figure, and of branches that are too weak to be clusters."""
 
 AXIS_WIDTH, MARGIN, HEIGHT, HEAD, GROUND, LEGEND = 0.9, 0.06, 3.1, 0.22, 0.36, 0.56
-"""Width of the axis, width of a margin, height of the levels, height above the highest hill for
-numbers, height below the lowest valley for numbers, and height of the legend."""
+"""Sizes of the figure's parts.
+
+`AXIS_WIDTH` and `MARGIN` are the widths of the vertical axis and of a margin. `HEIGHT` is the
+height of the axis. `HEAD` and `GROUND` are the room for numbers above and below it. `LEGEND` is the
+height of the legend.
+"""
 
 GAP, NARROWEST, ROOMY = 0.04, 0.16, 0.36
-"""Distance between slots, their minimum width, and their width if there is enough room."""
+"""Distance between neighbouring hills, and minimum widths of a hill.
+
+The minimum is `ROOMY`, or as low as `NARROWEST` if there are too many hills for the figure.
+"""
 
 DIGIT = 0.66
 """Width of a digit in units of the font size."""
 
 
 class Slot(NamedTuple):
-    """The position of a hill, and of the hills that merge into it."""
+    """The horizontal range of a hill in the figure, and the slots of its children."""
 
     hill: Branch
-    children: tuple["Slot", ...]  # the hills that merge, the highest valley first
+    children: tuple["Slot", ...]  # of hills that merge with it, the highest valley first
     levels: Array  # falling, as shares of the tree's highest level
-    own: Array  # share of `width` at each level, from the rows outside all drawn children
+    own: Array  # share of `width` at each level; rows in drawn children don't count
     left: float
     width: float
     end: float  # right end of the hill and its children
@@ -100,7 +107,10 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
 
 
 def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
-    """Return the hills to draw: the largest clusters, then the clearest other branches."""
+    """Return the branches to draw: the largest clusters with their ancestors, and some others.
+
+    The others have the highest z among branches whose parent is drawn.
+    """
     by_id = {hill.id: hill for hill in found}
     chosen = {hill.id for hill in found[:1]}
     clusters = sorted((hill for hill in found if hill.is_cluster), key=lambda hill: -hill.mass)
@@ -121,7 +131,10 @@ def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
 
 
 class Scale:
-    """Heights of levels: logarithmic, but nearly linear below the level `fine`."""
+    """Vertical axis of the figure: logarithmic, but nearly linear at low levels.
+
+    `fine` is the level below which the axis is nearly linear.
+    """
 
     def __init__(self, shown: Sequence[Branch]) -> None:
         lowest_top = min(hill.birth for hill in shown if hill.is_cluster)
@@ -133,7 +146,7 @@ class Scale:
         return HEIGHT * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
 
     def ticks(self) -> dict[float, str]:
-        """Return the labels of the axis by height."""
+        """Return the text of each tick on the axis, such as "1/10", by the tick's height."""
         named = {1.0: "highest", 0.0: "none"}
         named |= {10.0**-k: f"1/{10**k:,}" for k in (1, 2, 3, 4)}
         named |= {10.0**-k: f"1/{10 ** (k - 6):,} M" for k in (6, 8, 10, 12)}
@@ -147,7 +160,7 @@ class Scale:
 
 
 def _outline(hill: Branch) -> tuple[Array, Array]:
-    """Return falling levels from birth to death, and the rising shares of rows above them."""
+    """Return levels from a hill's peak down to its valley, and the share of rows above each."""
     inside = [point for point in hill.profile if hill.death < point[0] < hill.birth]
     first = inside[0][1] if inside else hill.mass
     if hill.profile and hill.profile[0][0] >= hill.birth:
@@ -157,7 +170,7 @@ def _outline(hill: Branch) -> tuple[Array, Array]:
 
 
 def _joins(found: Sequence[Branch]) -> dict[int, float]:
-    """Return the highest level at which each hill contains several clusters; -1 if none."""
+    """Return the highest level at which a cluster merges with each hill, by hill id; -1 if none."""
     by_id = {hill.id: hill for hill in found}
     joins = dict.fromkeys(by_id, -1.0)
     for hill in found:
@@ -185,7 +198,10 @@ def _width(shown: Sequence[Branch]) -> float:
 
 
 def _layout(shown: Sequence[Branch], room: float) -> Slot:
-    """Return the root's slot; widths are proportional to shares of rows, above a minimum."""
+    """Return the slot of the tree's root, with the slots of all other hills below it.
+
+    The width of a slot is proportional to the hill's share of rows, but not below a minimum.
+    """
     below: dict[int, list[Branch]] = {hill.id: [] for hill in shown}
     for hill in shown:
         if hill.parent is not None:
@@ -217,7 +233,10 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
 
 
 def _unit_length(shares: Sequence[float], room: float, narrowest: float) -> float:
-    """Return the width of a share of 1, such that slots fill `room`; `shares` are ascending."""
+    """Return the width of a hill that would have all rows.
+
+    Hills with the ascending `shares` then fill `room`, where each is at least `narrowest` wide.
+    """
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:])
         unit = max(0.0, room - n_narrow * narrowest) / rest if rest > 0 else 0.0
@@ -227,7 +246,7 @@ def _unit_length(shares: Sequence[float], room: float, narrowest: float) -> floa
 
 
 def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) -> None:
-    """Fill a hill, with another shade below the level `joined`, where a second cluster merges."""
+    """Fill the area of a hill: in `shade`, or in `JOINED` below the level where clusters merge."""
     hill, merged, high = slot.hill, 0, slot.hill.birth
     outlines: dict[str, list[tuple[float, float, float]]] = {shade: [], JOINED: []}
     ends = [(child.hill.death, 1) for child in slot.children]
@@ -245,7 +264,7 @@ def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) 
 
 
 def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], scale: Scale) -> None:
-    """Draw a line where a hill merges with the hills to its left, and the hill's z below."""
+    """Draw a line where a hill merges with its parent, and write the hill's z below the line."""
     valleys = [
         (slot.edges(child.hill.death, merged)[1], child)
         for slot in slots
