@@ -110,7 +110,11 @@ def page_names(nights: Sequence[Night]) -> dict[int, str]:
 
 
 def bands(nights: Sequence[Night]) -> list[int]:
-    """Return the ids to draw: half are largest in the last night, half in all nights together."""
+    """Return the ids of the clusters to draw, at most `MAX_NAMED_CLUSTERS`.
+
+    Half of them are the largest clusters of the last night. The others are the largest over all
+    nights.
+    """
     total: dict[int, float] = {}
     for night in nights:
         rows = max(sum(night.sizes.values()), 1)
@@ -123,7 +127,10 @@ def bands(nights: Sequence[Night]) -> list[int]:
 
 
 def _days(nights: Sequence[Night]) -> np.ndarray:
-    """Return the date (n,) float64 of each night, in days; nights of one day share this day."""
+    """Return the date (n,) float64 of each night, as a number of days.
+
+    Several nights with the same date are spread evenly over the day.
+    """
     days: list[float] = []
     for date, several in groupby(nights, key=lambda night: night.date):
         n = len(list(several))

@@ -34,8 +34,8 @@ CURVE_WORDS = {
 
 
 PANEL, CIRCLE, LINE, CHIP, FONT = 0.85, 0.11, 0.17, 0.27, 9
-"""Heights of a split's drawing, of half its circle, of a line of text, and of a cluster's box; and
-the size of the font, in points."""
+"""Height of a split's panel, radius of its circle, and heights of a line of text and of a cluster's
+box. `FONT` is the size of the font in points."""
 
 HEADING = 2 * CIRCLE + 2 * LINE + 0.07
 """Height of the room above a panel, for its number and text."""
@@ -169,7 +169,7 @@ def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
 
 
 def _tops(places: Sequence[DrawnNode]) -> list[float]:
-    """Return the top of each level of the tree, and the bottom of the figure."""
+    """Return y at the top of each level of the tree, and at the bottom of the figure."""
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):
         split = any(place.panel for place in places if place.level == level)
@@ -242,7 +242,7 @@ def _chip(
     middle: float,
     top: float,
 ) -> None:
-    """Draw a cluster, or a box for several, with its share below."""
+    """Draw a box for a cluster or for several clusters, and write the share of rows below it."""
     shade, text = drawing.CARD, f"{n_clusters} clusters"
     if isinstance(node, LeafNode):
         shade, text = colours.get(node.label, drawing.GREY), str(node.label)
