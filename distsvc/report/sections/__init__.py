@@ -1,1 +1,1 @@
-"""Values computed from the report: the answer in words, names of clusters, cells of tables."""
+"""Texts that are computed from the report: the answer in words, and names of clusters."""

@@ -8,7 +8,7 @@ from distsvc.report.content.report import Report
 from distsvc.report.formats import percent
 
 ALL_DIFFER_ONLY_IN = "they differ only in"
-"""Beginning of the doubt that all pairs of clusters differ in the same single column."""
+"""First words of a doubt in `Report.doubts`: all clusters differ only in one column."""
 
 
 def doubt(report: Report) -> str:
@@ -44,12 +44,15 @@ def brief(report: Report) -> str:
 
 
 def best_guess(report: Report) -> str:
-    """Return the end of a sentence about unclear clusters: the labels are a best guess."""
+    """Return words for unclear clusters: "the labels are a best guess with 16 groups"."""
     return f"the labels are a best guess with {len(report.clusters):,} groups"
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return numbers of clusters of the winner and close candidates; [] if any is below 10."""
+    """Return the numbers of clusters of the answer and of candidates that scored nearly as high.
+
+    The list is empty if one of the numbers is below 10.
+    """
     candidates = report.levels.candidates if report.levels else []
     good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= 0.8]
     return sorted(good) if good and min(good) >= 10 else []

@@ -30,7 +30,10 @@ def column_names(report: Report) -> dict[int, list[NamedColumn]]:
 
 
 def renamed(report: Report) -> list[tuple[int, str, str]]:
-    """Return id, earlier name and present name of clusters whose name from columns has changed."""
+    """Return (id, earlier name, present name) of each cluster whose name has changed.
+
+    Names that are given in the job don't count, only names made from columns.
+    """
     now, given = column_names(report), report.names
     names_now = {label: _joined(each) for label, each in now.items() if str(label) not in given}
     before = {label: _joined(each) for label, each in report.earlier_names.items()}
@@ -46,7 +49,10 @@ def names(
     columns: range = range(2, 5),
     earlier: Mapping[int, Sequence[NamedColumn]] | None = None,
 ) -> dict[int, list[NamedColumn]]:
-    """Return the columns in each cluster's name, by label; [] if the profile has no columns."""
+    """Return the columns in each cluster's name, by label; [] if the profile has no columns.
+
+    `columns` is the range of the number of columns that a new name has.
+    """
     # A cluster keeps its `earlier` name while this name is true. A new name has the fewest columns,
     # a number in `columns`, that make it unique in any order. If possible, it fits no other
     # cluster. Names that are equal have ranges in place of words such as "high".
@@ -91,7 +97,7 @@ def _fits_another(
 
 
 def _columns_of(named: Sequence[NamedColumn], profile: ProfilePart) -> list[ProfileColumn]:
-    """Return the columns of an earlier name; [] if the name does not fit the profile now."""
+    """Return the columns of a cluster's earlier name; [] if the name is no longer true."""
     now = {column.column: column for column in profile.columns}
     found = [now[one.column] for one in named if one.column in now]
     is_true = len(found) == len(named) and all(
@@ -112,7 +118,11 @@ def _has(range_of: ProfileColumn | NamedColumn, value: float) -> bool:
 def _named(
     columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn], kept: Sequence[NamedColumn]
 ) -> list[NamedColumn]:
-    """Return columns in words, or with a range if `kept` has one or a peer is more extreme."""
+    """Return each column of a name in words, such as "high bytes", or with its range.
+
+    A column has a range if it has one in `kept`, the earlier name. It also has a range if the same
+    column in the name of another cluster, one of `peers`, is more extreme.
+    """
     rest = ""
     if len(columns) == 1 and columns[0].present is not None:
         rest = ", otherwise like the others"
@@ -203,7 +213,7 @@ def limits(column: ProfileColumn) -> str:
 
 
 def _short(column: str) -> str:
-    """Return a column's name without its logarithm."""
+    """Return a short name of a column: "bytes" for the column "log(bytes)"."""
     return short_name(_inner(column, "log(", ")") or column, PAGE_LIMITS.column_name)
 
 
