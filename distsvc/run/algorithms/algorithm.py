@@ -30,7 +30,7 @@ Columns = dict[str, Any]
 """Published columns by name, each an array or a list."""
 
 Parts = dict[str, Any]
-"""Parts of the report, by the names of its fields."""
+"""Parts of the report, by the names of the fields of `Report`."""
 
 
 @dataclass(frozen=True)
@@ -47,32 +47,38 @@ class PilotRows:
 
 @dataclass(frozen=True)
 class Learned:
-    """Result of an algorithm for the model and the report, in addition to the rule."""
+    """Description of a fit, for the stored model and the report.
+
+    The rule is not a part of it: `AlgorithmJob.fit` returns the rule.
+    """
 
     algorithm: str  # name of the algorithm whose answer was chosen
     parameters: Given
     facts: Facts  # results of the fit
     warnings: list[str] = field(default_factory=list)  # sentences for the top of the page
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # in the model, besides the rule's
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # stored in the model
     parts: Callable[[RunDirectory, PilotRows], Parts] = lambda run, pilot: Parts()
     folder: Path | None = None  # a published model that was used instead of a new one
 
 
 class AlgorithmJob(ABC):
-    """Algorithm of a job; algorithms with the same phases share a class."""
+    """Base of the classes that run an algorithm as a job.
+
+    Algorithms with the same phases share a subclass.
+    """
 
     rules: ClassVar[tuple[type[Rule], ...]]  # possible rules; all take the same prepared rows
     all_rows: ClassVar[bool] = False  # whether extreme rows are learned from, too
     readings: tuple[str, ...] = ()  # phases of `fit` that read the table
     name = ""  # name of the algorithm in the job
-    engine: Engine  # learns, and stores the results of `fit` and notes for the page
+    engine: Engine  # computes the model; has the results of `fit`, and notes for the page
     parameters: Given
 
     def __init__(self, parameters: Given, engine: Engine):
         self.parameters, self.engine = parameters, engine
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows that the survey stores."""
+        """Return the key ranges of the sample; the survey stores rows with keys in the ranges."""
         return self.engine.key_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:  # noqa: B027
@@ -92,21 +98,28 @@ class AlgorithmJob(ABC):
         return Parts()
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return a number for each phase that learns, in proportion to its time for `n_rows`."""
+        """Return the amount of work of each phase that learns, for a table of `n_rows`.
+
+        The time of a phase is proportional to this number, whose unit is arbitrary. A forecast
+        divides the numbers of the whole table and of a trial, and scales the trial's time.
+        """
         return {TRAINED: float(sample_rows(self, n_rows))}
 
     def memory(self, sizes: Sizes) -> Memory:
-        """Return the memory of the largest objects of `fit`, except the rows that are read."""
+        """Return the memory of the largest objects of `fit`, on the driver and on a worker.
+
+        Blocks of rows that a task reads are not included: the forecast adds them.
+        """
         return Memory()
 
 
 def sample_rows(algorithm: AlgorithmJob, n_rows: int) -> int:
-    """Return the approximate number of rows that an algorithm learns from, of `n_rows`."""
+    """Return the approximate number of rows of a table that an algorithm learns from."""
     return rows_between(algorithm.engine.key_ranges(n_rows), n_rows)
 
 
 def rows_between(ranges: Ranges, n_rows: int) -> int:
-    """Return the approximate number of rows, of `n_rows`, with keys in adjacent ranges."""
+    """Return the approximate number of rows of a table whose keys lie in adjacent ranges."""
     return min(round(n_rows * (ranges[-1][1] - ranges[0][0]) / 2**64), n_rows)
 
 

@@ -1,12 +1,13 @@
 """Default algorithm of a job: views of a table, and the choice among them.
 
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
-2. If no columns are modelled, level trees learn from the columns, in phases of their own. If the
+2. Without a column model, level trees learn from the scaled columns, in phases of their own. If the
    trees separate clusters clearly, no graph is built.
-3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``: a
-   task trains each model of middle kernel width on the coordinates. ``learn-graph-others``: all
-   other models, if the first disagree. Meanwhile the driver fits mixtures of modelled columns.
-4. ``choose``: the driver compares the proposals, and chooses.
+3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
+   each task trains a model of middle kernel width on the coordinates. If these models disagree,
+   ``learn-graph-others`` trains models of all other widths. Meanwhile the driver fits mixtures, if
+   there is a column model.
+4. ``choose``: the driver compares the proposals of the views, and chooses one.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -191,7 +192,11 @@ class Automatic(AlgorithmJob):
 
 
 def other_answer(found: Alternative | None, labels: np.ndarray) -> AlternativePart | None:
-    """Return the page's part on another answer, compared with the published labels (m,)."""
+    """Return the report's description of another possible answer; None if there is none.
+
+    The description counts the rows that each of the other clusters shares with each of the
+    published clusters. `labels` (m,) are published labels of the pilot.
+    """
     if found is None:
         return None
     other = found.proposal
