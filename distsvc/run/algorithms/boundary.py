@@ -1,7 +1,7 @@
 """Support vector clustering as in the papers: one model, whose boundary defines the clusters.
 
-SVC and FSVC are trained and labelled on the driver, on a sample in memory. All other settings have
-these phases:
+With the labellings "complete-graph" (SVC) and "balls" (FSVC), the driver trains and labels a sample
+in memory. All other labellings have these phases:
 
 1. ``train``: the driver runs stochastic gradient descent on a stream of the sample.
 2. ``boundary``: workers read the table for the rows near the boundary. ``climb``: these rows climb
@@ -135,7 +135,7 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
 
 
 def cut_climbs(steps: Steps, X: np.ndarray) -> int:
-    """Write the boundary's rows X (n, d) for the climbing tasks; return the number of tasks."""
+    """Store the boundary's rows X (n, d) for the climbing tasks; return the number of tasks."""
     # The number depends on the workers of the first start; a resumed run has the same number.
     run = steps.run
     if not run.has(CLIMB_STARTS):
@@ -152,7 +152,7 @@ def climb_tasks(n_rows: int, n_threads: int) -> int:
 
 
 def climb(run: RunDirectory, number: int) -> Result:
-    """Return the equilibria to which a task's part of the boundary's rows climbs."""
+    """Return the equilibrium of each row of a task: the row climbs along the gradient of f."""
     X, n_tasks = run.map_large(CLIMB_STARTS, "X"), run.read(CLIMB_STARTS).facts["n_tasks"]
     first, last = (len(X) * i // n_tasks for i in (number, number + 1))
     ends = labelling.climb(_decision(run)[0], np.array(X[first:last]))
@@ -160,7 +160,10 @@ def climb(run: RunDirectory, number: int) -> Result:
 
 
 def join_vertices(run: RunDirectory, number: int) -> Result:
-    """Return the connected pairs in one block of pairs of vertices (`BoundaryEngine.vertices`)."""
+    """Return the connected pairs of vertices in block `number` of all pairs.
+
+    Two vertices are connected if the segment between them stays inside the boundary.
+    """
     f, trained = _decision(run)
     vertices = run.read(VERTICES).arrays["vertices"]
     pairs = labelling.connected_pairs(f, vertices, number, trained.facts["segment_samples"])
@@ -182,7 +185,10 @@ def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
 def domain_part(
     run: RunDirectory, engine: SupportVectorEngine, sample: Sample
 ) -> DomainPart | None:
-    """Return the domain of novelty in raw units for a table of two columns, else None."""
+    """Return the decision function f on a grid, in raw units, for the page's picture.
+
+    Return None if the table does not have two columns.
+    """
     if len(run.plan.table.columns) != 2:
         return None
     preparation = Preparation.read(run)
