@@ -6,8 +6,8 @@
 3. The driver prunes the trees, and selects the tree that agrees most with the others.
 4. The report draws the selected tree's splits and lists every cluster's conditions.
 
-A node is an index into the rule's arrays; parents come first. The page shows the paper's numbers of
-nodes, `TreeRule.numbers`: the root is 1, and below i are 2 i and 2 i + 1.
+In code, a node is an index into the rule's arrays, where parents precede their children. The page
+shows the paper's numbers, `TreeRule.numbers`: the root is 1, the children of i are 2 i and 2 i + 1.
 """
 
 from collections.abc import Iterable, Sequence
@@ -108,7 +108,7 @@ def _engine(run: RunDirectory) -> tuple[TreeEngine, int]:
 
 
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
-    """Learn one tree of hyperplanes from the whole sample, in the tree's own order."""
+    """Learn one tree from the whole sample; the order of the rows depends on `restart`."""
     engine, n_rows = _engine(run)
     engine.scale = run.read(SCALE).arrays.get("scale")
     blocks = cached_blocks(run, engine.key_ranges(n_rows), engine.seed)
@@ -118,7 +118,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
 
 
 LEARN_TREES = Phase("learn", learn, sequential=True)
-"""Phase with a sequential task for each tree."""
+"""Phase that learns the trees, one in each task; a task resumes from its checkpoint."""
 
 
 def tree_part(
@@ -128,7 +128,10 @@ def tree_part(
     labels: np.ndarray,
     preparation: Preparation | None = None,
 ) -> TreePart:
-    """Return the page's part on the tree; conditions in raw units need a `preparation`."""
+    """Return the report's description of the tree: its nodes, curve and conditions.
+
+    With a `preparation`, conditions are also given in raw units.
+    """
     tree = engine.rule
     total = float(tree.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
@@ -186,7 +189,11 @@ def _split(
     distances: np.ndarray,
     labels: np.ndarray,
 ) -> SplitNode:
-    """Return an inner node; its rows have `distances` (n,) from its hyperplane and labels (n,)."""
+    """Return the report's description of an inner node.
+
+    `distances` (n,) are signed distances of the node's rows from the node's hyperplane, and
+    `labels` (n,) the labels of these rows.
+    """
     tree, weights = engine.rule, engine.rule.V[node]
     below, above = map(int, tree.children[node])
     squares, total = tree.sums_of_squares, float(tree.sums_of_squares[0])
@@ -216,7 +223,7 @@ def _node(tree: TreeRule, node: int, parent: int | None) -> dict[str, Any]:
 
 
 def _heaviest(weights: np.ndarray, most: int = 5) -> np.ndarray:
-    """Return the columns of the `most` largest weights (d,), without weights of 0."""
+    """Return the indices of at most `most` nonzero weights, the largest absolute values first."""
     heavy = np.argsort(-np.abs(weights), kind="stable")[:most]
     return heavy[weights[heavy] != 0.0]
 
