@@ -1,11 +1,11 @@
 """Linear one-class models: a hyperplane or a ball with most rows inside.
 
-1. ``train``: the driver solves the sample in memory, or all of a smaller table.
-2. ``begin``: one reading sets the first alpha of every row of a larger table.
-3. ``pass``, repeatedly: the driver runs coordinate descent on few rows, the working set, and a
-   reading finds the next working set.
+1. ``train``: the driver trains on a sample in memory, or on all rows of a smaller table.
+2. ``begin``: workers read a larger table, and set the first alpha of every row.
+3. ``pass``, repeatedly: the driver runs coordinate descent on few rows, the working set. Then
+   workers read the table, and find the next working set.
 
-Alpha has a dual variable from 0 to 1 for each row; u is the sum of the rows, weighted by alpha. The
+Alpha is the dual variable of a row, from 0 to 1; u is the sum of all rows, weighted by alpha. The
 driver has u, and alpha of the working set. A partition's file has the first alpha of its rows, and
 later changes are in the driver's results, so no file is written twice.
 """
@@ -46,13 +46,13 @@ KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 """Preprocessing under which zeros stay zeros, so that sparse rows can be used."""
 
 VECTORS = 14
-"""Number of the solver's vectors of sample length: alpha, gradients, squares, orders, copies."""
+"""Number of the solver's vectors with a value for each row of the sample, such as alpha."""
 
 MOST_PASSES = 100
 
 
 class Linear(AlgorithmJob):
-    """Linear one-class SVM or SVDD as a job; `PROBLEMS` has the engines."""
+    """Linear one-class SVM or SVDD as a job; `PROBLEMS` has the engine of each."""
 
     rules = (OneClassRule, BallRule)
     all_rows = True  # nu is a share of all rows
@@ -140,9 +140,10 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
-    """Return the first working set, and the index of the pass that set the first alpha.
+    """Set the first alpha of every row of the table; return the first working set.
 
-    The first alpha is 1 for rows outside the sample's hyperplane or ball, else 0.
+    The first alpha is 1 for rows outside the sample's hyperplane or ball, else 0. Several passes
+    may be needed. Also return the number of the last pass, whose alpha is used.
     """
     # The sample's threshold leaves slightly too many or too few rows outside; rows next to the
     # threshold correct that. If there are too few such rows, another pass has a better threshold.
@@ -170,7 +171,10 @@ def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[Workin
 
 
 def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Return a partition's first alpha, sums of rows outside, and rows near the threshold."""
+    """Return the first alpha of a partition's rows, and sums over the rows outside.
+
+    The result also has the rows nearest to the threshold, on both sides.
+    """
     begun = run.read(_threshold(step))
     facts, u = begun.facts, begun.arrays["u"]
     d, limit = u.size, facts["limit"]
@@ -192,7 +196,10 @@ def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
 
 
 def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Return a partition's extreme gradients, and its rows that violate optimality most."""
+    """Return the rows of a partition that violate optimality most.
+
+    Also return two extremes: the lowest gradient where alpha < 1, the highest where alpha > 0.
+    """
     descent = run.read(_descent(step))
     facts = descent.facts
     d, limit = descent.arrays["u"].size, facts["limit"]
@@ -227,7 +234,7 @@ def _descent(step: int) -> str:
 
 
 def _alpha(run: RunDirectory, partition: int, step: int) -> np.ndarray:
-    """Return a partition's alpha (rows,) float64 after all descents up to number `step`."""
+    """Return alpha (rows,) float64 of a partition's rows after descents 0 to `step`."""
     start, stop = run.plan.partitions[partition]
     begun = run.read(_descent(step)).facts["begun"]
     alpha = np.array(run.map_large(outsiders(begun).result(partition), "alpha"))

@@ -1,6 +1,7 @@
 """Algorithms that the driver trains on a sample in memory: the papers' baselines, and mixtures.
 
-1. The survey draws a sample, or all of a smaller table; a mixture learns from the pilot only.
+1. The survey draws a sample, which has all rows of a smaller table. A mixture learns from the pilot
+   only.
 2. ``train``: the driver fits the estimator.
 3. The rule, a few arrays, labels the table.
 """
@@ -64,7 +65,10 @@ class SampledEngine:
         self.centre = np.zeros(pilot.shape[1])
 
     def fit_sample(self, X: np.ndarray) -> Rule:
-        """Fit the rows X (n, d) of the sample and return the rule; warnings become notes."""
+        """Fit the estimator to the sample's rows X (n, d) and return the rule.
+
+        Warnings of the estimator are added to `notes`.
+        """
         # One thread: sums of several threads have no fixed order, and labels would depend on it.
         self.estimator._keeps_rows, self.estimator._in_order = False, True
         with one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -86,14 +90,14 @@ class SampledEngine:
         return facts | self.rule.facts(), self.rule.arrays()
 
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set rule, facts and notes from the result of `solved`."""
+        """Set the rule, its facts and the notes from the facts and arrays of `solved`."""
         rule = next(rule for rule in (Centres, Splits) if rule.form == facts["form"])
         self.rule = rule.restored(facts, arrays)
         self._found, self.notes = dict(facts["found"]), list(facts["notes"])
 
 
 class Sampled(AlgorithmJob):
-    """An estimator as a job, fitted in the driver's memory."""
+    """A baseline estimator as a job: the driver fits it to a sample in memory."""
 
     rules = (Centres, Splits)
     engine: SampledEngine
