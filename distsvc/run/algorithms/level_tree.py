@@ -65,19 +65,19 @@ from distsvc.storage.rows.blocks import Table
 ENSEMBLE = "ensemble"
 
 WIDE = 2 * MOST_COMPONENTS
-"""Number of columns above which a pass over the table stores projected rows first."""
+"""Number of columns above which the phase ``views`` stores projected rows before training."""
 
 SUMS = "sums"
 
 
 @dataclass(frozen=True)
 class Training:
-    """Models to train, with the rows that they learn from."""
+    """Input of the training tasks: the models to train, and the sample's rows."""
 
     ensemble: Ensemble
     n_rows: int  # rows of the table
     ranges: Ranges  # keys of the rows to learn from
-    viewed: bool  # whether projected rows are stored
+    viewed: bool  # whether the phase ``views`` has stored the projected rows
     view: np.ndarray  # (m, q) float32: the projected pilot
 
     @classmethod
@@ -100,7 +100,10 @@ class Training:
     def blocks(
         self, run: RunDirectory, epoch: int, ranges: Ranges, first: int
     ) -> Iterator[np.ndarray]:
-        """Yield the projected blocks (n, q) float32 of an epoch, from index `first` on."""
+        """Yield blocks (n, q) float32 of the sample, projected on the models' directions.
+
+        The rows of a block are shuffled by `epoch`. The first block has number `first`.
+        """
         if self.viewed:
             kept = [keyed_rows(run, name) for name in parts(run, PROJECT, GATHER_VIEWS)]
             yield from keyed_blocks(
@@ -112,7 +115,7 @@ class Training:
 
 
 def view_partition(run: RunDirectory, number: int) -> Result:
-    """Return a partition's projected rows of the sample, in the order of their keys."""
+    """Return the sample's rows of a partition, projected on the models' directions, by key."""
     training, n_rows = Training.read(run), 0
     ensemble, kept = training.ensemble, training.buffer()
     for block, keys in learned_blocks(run, number):
@@ -201,13 +204,13 @@ LEARN_MODELS = Phase("learn", learn)
 
 
 def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result:
-    """Return the result of a task that trained a model, for `trees_of`."""
+    """Return a trained tree and the sums of its test as a task's result; `trees_of` reads it."""
     arrays = {name: value for name, value in vars(tree).items() if isinstance(value, np.ndarray)}
     return Result({"gamma": tree.gamma}, arrays | {SUMS: sums}, rows=ensemble.steps)
 
 
 def trees_of(results: Iterable[Result]) -> list[Grown]:
-    """Return the trees in results of `tree_result`, each with the sums (4, b) of its test."""
+    """Return the trees that tasks trained, each with the sums (4, b) that test its branches."""
     sums = ((one, one.arrays.pop(SUMS)) for one in results)
     return [(LevelTree(gamma=one.facts["gamma"], **one.arrays), of_one) for one, of_one in sums]
 
@@ -215,7 +218,7 @@ def trees_of(results: Iterable[Result]) -> list[Grown]:
 def levels_part(
     found: LevelSets, numbers: np.ndarray | None = None, has_chance: bool = True
 ) -> LevelsPart:
-    """Return the page's part on the models' vote, and on the tree of level sets.
+    """Return the report's description of the models' vote and of the tree of level sets.
 
     `numbers` (k,) are the labels of the clusters, -1 for clusters without rows. If `has_chance`,
     the part states the probability that another sample gives these clusters.
@@ -255,9 +258,9 @@ def levels_part(
 
 
 def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
-    """Return the page's part on the tree: all selected branches, and the most significant others.
+    """Return the report's description of the tree of level sets, with the root first.
 
-    The root comes first.
+    All branches that are clusters are listed, and the most significant of the other branches.
     """
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
@@ -296,7 +299,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
 
 
 def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
-    """Return the minimum edge height (B,) on the tree's path from `start` to every vertex."""
+    """Return the minimum height (B,) of the edges on the path from `start` to each vertex."""
     n = len(tree.heights)
     beside: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     for (a, b), height in zip(tree.edges.tolist(), tree.edge_heights.tolist(), strict=True):
