@@ -162,7 +162,7 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     codes = _answers(error)
     if kinds & _CLUSTER_IS_AWAY:
-        return TemporaryError(f"the cluster was lost: {_words(error)}")
+        return TemporaryError(f"lost the Dask scheduler or its workers: {_words(error)}")
     if codes & _NOT_THERE:
         return InputNotFoundError(f"{name} does not exist")
     if codes & _REFUSED or kinds & _NO_CREDENTIALS:

@@ -98,7 +98,7 @@ def shown_urls(urls: Sequence[str]) -> str:
 def local_file(name: str, path: str) -> Path:
     """Return the local path that the option `name` gives; `JobFileError` for a URL."""
     if "://" in path:
-        raise JobFileError(f"{name}: expected a file of this machine, found {bare_url(path)}")
+        raise JobFileError(f"{name}: expected a local file, found {bare_url(path)}")
     return Path(path)
 
 

@@ -81,7 +81,7 @@ class Tables(Input):
     def _readers(self) -> Iterator[pa.RecordBatchReader]:
         if self.once and self._begun:
             raise UnusableRowsError(
-                f"{self.asked.name} was already read, and can be read only once: give a new one"
+                f"{self.asked.name} was already read, and can be read only once: create it again"
             )
         self._begun = True
         parts = (part for table in self.tables() for part in _parts(table, self.asked))
@@ -230,8 +230,8 @@ def number_types(
         raise UnusableRowsError(_of_one_name(name, min(twice)))
     if names is not None and schema.names != names:
         raise UnusableRowsError(
-            f"{name}: expected tables with equal columns, found one that has {schema.names} after "
-            f"one that has {names}"
+            f"{name}: expected tables with equal columns, found the columns {schema.names} after "
+            f"{names}"
         )
     kinds = []
     for field in schema:

@@ -242,14 +242,16 @@ def check_array(X: object) -> None:
         return
     if X.dtype.names:
         raise UnusableRowsError(
-            "X is a structured array, expected one of rows by columns (n, d): give "
+            "X is a structured array, expected an array of rows by columns (n, d): give "
             "numpy.lib.recfunctions.structured_to_unstructured(X), or a data frame"
         )
     if X.dtype.kind in "mM":
         raise UnusableRowsError(f"X has the dtype {X.dtype}, expected numbers: X.astype(float)")
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         row = int(np.ma.getmaskarray(X).reshape(len(X), -1).any(axis=1).argmax())
-        raise UnusableRowsError(f"X has a masked value in row {row}, expected values in all places")
+        raise UnusableRowsError(
+            f"X has a masked value in row {row}, expected none: fill masked values"
+        )
 
 
 class Spool(Input):

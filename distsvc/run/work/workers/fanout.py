@@ -137,7 +137,7 @@ def _on_cluster(
             group_of[future] = group
             future.add_done_callback(done.put)
 
-    with loss_is_temporary("the cluster was lost"):
+    with loss_is_temporary("lost the Dask scheduler or its workers"):
         watch = WorkerWatch(client, meter)
         window, size = IN_FLIGHT * max(watch.threads(), 1), 1
         for _ in range(window):
@@ -322,6 +322,6 @@ def _idle_reason(workers: States) -> str:
     used, limit = max(sizes, key=lambda one: one[0] / (one[1] or 1))
     share = f" at {used / limit:.0%} of their limit of {limit / 1e6:.0f} MB" if limit else ""
     return (
-        f"all workers are paused for want of memory{share}: raise the limit,"
+        f"all workers are paused for want of memory{share}: raise the workers' memory limit,"
         " or lower cluster.partition_rows or cluster.block_rows"
     )

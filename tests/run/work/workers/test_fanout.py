@@ -304,7 +304,9 @@ GONE = CommClosedError("in <TCP (closed)>: Stream is closed")
     ],
 )
 def test_a_lost_cluster_is_temporary(client, error, tmp_path):
-    with pytest.raises(TemporaryError, match=rf"the cluster was lost: {error}: .*(lost|closed)"):
+    with pytest.raises(
+        TemporaryError, match=rf"lost the Dask scheduler or its workers: {error}: .*(lost|closed)"
+    ):
         run(client, rows_of, tmp_path, range(2))
 
 
@@ -313,7 +315,9 @@ def test_a_cluster_without_workers_is_temporary(tmp_path):
         dask.config.set({"distributed.scheduler.no-workers-timeout": 0.2}),
         loopback_cluster(0) as cluster,
         Client(cluster, set_as_default=False) as client,
-        pytest.raises(TemporaryError, match="the cluster was lost: NoWorkerError"),
+        pytest.raises(
+            TemporaryError, match="lost the Dask scheduler or its workers: NoWorkerError"
+        ),
     ):
         run(client, rows_of, tmp_path, range(2))
 
