@@ -587,8 +587,8 @@ class Job(_Section):
             default = " (the default)" if self.preprocess.scale is None else ""
             may = "may centre" if scale == "auto" else "centres"
             raise ValueError(
-                f"preprocess.scale = {scale!r}{default} {may} the columns, and a linear "
-                "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
+                f"preprocess.scale = {scale!r}{default} {may} the columns, expected scale = 'none' "
+                "or 'minmax', since a linear one-class SVM separates rows from the origin; or give "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
             )
         ids = self.checks.unique_id
@@ -614,7 +614,7 @@ class Job(_Section):
         ignored |= {name: f"columns.{name}" for name, of in kinds.items() if of.kind == IGNORE}
         if given.columns is not None and set(given.columns) <= ignored.keys():
             key = ignored[given.columns[0]]
-            raise ValueError(f"input.columns: {key} leaves out all of its columns")
+            raise ValueError(f"input.columns names only columns that {key} leaves out")
         used = dict.fromkeys(self.preprocess.log, "preprocess.log")
         both = [name for name in encode if name in used]
         if both:

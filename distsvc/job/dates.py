@@ -40,7 +40,7 @@ def fill_each_date(text: str, day: datetime.date) -> list[str]:
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
     first, last = ends[0] if ends else (day, day)
     if any(one != ends[0] for one in ends):
-        raise ValueError(f"must have one range of days, found {text!r}")
+        raise ValueError(f"must not have two different ranges of days, found {text!r}")
     if not 0 <= (last - first).days < MOST_DAYS:
         raise ValueError(f"must have a range of 1 to {MOST_DAYS} days, found {ranges[0][0]!r}")
 

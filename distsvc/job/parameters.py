@@ -526,5 +526,6 @@ def check_streams(given: Given) -> None:
         raise ParameterError(f"labelling={given['labelling']!r} needs all rows at once; use fit")
     if given["variant"] == "published" or given["iterate"] == "random":
         raise ParameterError(
-            "this variant or iterate reads rows several times, but a stream is read once; use fit"
+            "variant='published' and iterate='random' read rows several times, but a stream is "
+            "read once; use fit"
         )

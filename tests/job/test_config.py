@@ -325,9 +325,9 @@ def test_every_field_has_a_wrong_value():
 
 def test_a_one_class_svm_of_centred_columns():
     message = (
-        "job: preprocess.scale = 'standard' (the default) centres the columns, and a linear "
-        "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
-        "algorithm = 'linear-svdd', which does not depend on the origin"
+        "job: preprocess.scale = 'standard' (the default) centres the columns, expected scale "
+        "= 'none' or 'minmax', since a linear one-class SVM separates rows from the origin; or "
+        "give algorithm = 'linear-svdd', which does not depend on the origin"
     )
     refused(message, model={"algorithm": "linear-one-class"})
     refused(

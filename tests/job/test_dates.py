@@ -45,7 +45,10 @@ def test_a_range_is_each_of_its_days_in_order():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{run_date-1d..run_date}/{run_date-2d..run_date}", "must have one range of days, found"),
+        (
+            "{run_date-1d..run_date}/{run_date-2d..run_date}",
+            "must not have two different ranges of days, found",
+        ),
         ("{run_date..run_date-1d}", r"must have a range of 1 to 3660 days, found '\{run_date\.\."),
         (f"{{run_date-{MOST_DAYS}d..run_date}}", "must have a range of 1 to 3660 days"),
         ("{run_date-99999d}x{run_date-99999d..run_date}", "must have a range|must be in the years"),

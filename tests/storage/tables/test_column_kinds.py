@@ -171,7 +171,10 @@ def test_kinds_that_do_not_fit_are_refused(tmp_path, kinds, words):
 @pytest.mark.parametrize(
     ("sections", "words"),
     [
-        ({"input": {"exclude": ["a"], "columns": ["a"]}}, "input.exclude leaves out all of its"),
+        (
+            {"input": {"exclude": ["a"], "columns": ["a"]}},
+            "only columns that input.exclude leaves out",
+        ),
         ({"preprocess": {"log": ["a"]}, "columns": {"a": "ignore"}}, "which preprocess.log uses"),
         ({"input": {"exclude": ["a"]}, "columns": {"a": "count"}}, "which columns.a uses"),
         ({"input": {"label": "a"}, "columns": {"a": "count"}}, "'a', which input.label leaves out"),
