@@ -1,4 +1,4 @@
-"""The job to run: from a job file, from a table (the default job), or from sections."""
+"""The job to run, from a job file, from a table's path, or from a dictionary of sections."""
 
 import datetime
 import os
@@ -50,7 +50,7 @@ def asked_job(
 def _read_job(path: str) -> Mapping[str, object]:
     """Return the sections of a job file.
 
-    If the name does not end in ``.toml``, an error also lists the suffixes of tables.
+    If reading fails and the name does not end in ``.toml``, the error lists the suffixes of tables.
     """
     try:
         return read_job(path)
@@ -65,7 +65,10 @@ def _read_job(path: str) -> Mapping[str, object]:
 
 @contextmanager
 def hinting_at_date(job: Job, run_date: object) -> Iterator[None]:
-    """Add a hint to `InputNotFoundError` if ``{run_date}`` in the path is today by default."""
+    """Add a hint to `InputNotFoundError`: ``{run_date}`` in the path stands for today.
+
+    The hint is added if no `run_date` is given.
+    """
     try:
         yield
     except InputNotFoundError as error:
@@ -97,7 +100,10 @@ def is_table(path: str) -> bool:
 
 
 def with_free_output(job: Job) -> Job:
-    """Return the job with the first output of NAME, NAME-2, ... that no other job uses."""
+    """Return the job with an output folder that no other job uses.
+
+    The folder is the first unused one of NAME, NAME-2, NAME-3 and so on.
+    """
     for output in Output(job.output.path).siblings():
         if output.manifest() is None or output.holds(job.digest()):
             break
@@ -106,7 +112,7 @@ def with_free_output(job: Job) -> Job:
 
 
 def default_job(path: str, exclude: Sequence[str] = ()) -> Sections:
-    """Return the sections of the default job for a table, into ``out/NAME``."""
+    """Return the sections of the default job for a table, which writes to ``out/TABLE_NAME``."""
     name = table_name(path)
     return {
         "job": {"name": name},
@@ -120,7 +126,10 @@ _DATE = r"\{run_date[^{}]*\}"
 
 
 def table_name(path: str) -> str:
-    """Return a table's name: its file or folder without suffixes and date, or a glob's folder."""
+    """Return a short name for a table, such as "visits" for ``data/visits-{run_date}.csv``.
+
+    A table given by a glob is named after its folder.
+    """
     lake = lake_url(path)
     if lake.kind:
         path = lake.path.rpartition("/metadata/")[0] or lake.path
