@@ -85,7 +85,10 @@ def cluster_table(
 
 
 def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
-    """Return the learned model with cluster c joined into cluster ``into[c]``, (k,) int32."""
+    """Return the learned model after a merge of clusters, with a note on the merge.
+
+    Cluster c becomes cluster ``into[c]``; `into` is (k,) int32.
+    """
     keys = [
         f"model.{name} = {value}"
         for name in ("max_clusters", "min_cluster_rows")
@@ -219,9 +222,10 @@ def check_scales(columns: ColumnModel | None, table: Table, sums: ColumnSums) ->
 def make_scaling(
     config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Return the scaling that the job configures, and notes about missing values and constants.
+    """Return the scaling that the job configures, and notes for the page.
 
-    Each slice of `together` has the columns of a one-hot category.
+    The notes are about missing values and constant columns. Each slice of `together` selects the
+    columns of one category that is encoded one-hot.
     """
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
@@ -253,9 +257,10 @@ def make_scaling(
 
 
 def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
-    """Return scaling "unit" if its neighbour graph scores clearly higher, else `standard`.
+    """Return the better one of the scalings "standard" and "unit", and a note on their scores.
 
-    Also return a note on both scores. `seed` is the seed of the neighbour search.
+    The score is the clarity of the pilot's neighbour graph. Scaling "unit" must score clearly
+    higher. `seed` is the seed of the neighbour search.
     """
     # "unit" needs a clear advantage, or the scaling of a table would change from night to night.
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
@@ -268,7 +273,10 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
 
 
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
-    """Return the pilot's medians (d,), or the table's mean if a column has no pilot values."""
+    """Return the medians (d,) of the pilot's columns, or the table's mean for an empty column.
+
+    `together` has the slices of one-hot columns, whose medians are rounded down to 0 or 1.
+    """
     means, _ = sums.mean_and_variance()
     pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
     medians = np.nanmedian(pilot, axis=0)
@@ -307,7 +315,10 @@ def extreme_row_notes(rows: Sequence[ExtremeRow], labelled: Labelled, table: Tab
 
 
 def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:
-    """Return at most one note on columns whose extreme values decide a scale of this `kind`."""
+    """Return at most one note on columns whose scale depends on a few extreme values.
+
+    Only the scalings "standard" and "minmax" depend on them; `kind` is the job's scaling.
+    """
     if kind not in ("standard", "minmax"):
         return []
     sums = survey.sums

@@ -49,7 +49,10 @@ WHOLE_TRIAL_ROWS = 2_000
 
 READINGS = ("survey", "label")
 SECOND_READING = "sample"
-"""Phase that reads the table again, in jobs that leave rows out and in every trial."""
+"""Phase in which workers read the table a second time, to draw the sample.
+
+Every trial has this phase, but only jobs that leave rows out have it.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Forecast:
 
 
 def forecast_job(job: Job) -> Forecast:
-    """Return the forecast of a job; temporary files are removed."""
+    """Return the forecast of a job, after a trial in a temporary folder."""
     # All rows of a small table are tried, so errors are the same as in a run.
     waits_for = ""
     try:
@@ -141,9 +144,10 @@ def _forecast(job: Job, folder: Path, waits_for: str) -> Forecast:
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
-    """Return the row ranges of a trial: all partitions, if they have at most `rows` rows.
+    """Return the ranges of rows that a trial reads.
 
-    Otherwise return the beginning of a partition for each thread, `rows` rows in total.
+    If the partitions have at most `rows` rows, the trial reads all of them. Otherwise it reads
+    about `rows` rows in total, at the beginning of one partition for each thread.
     """
     if sum(stop - start for start, stop in partitions) <= rows:
         return list(partitions)
@@ -198,7 +202,10 @@ def _add_trial(
 PROCESS: Terms = {"Python and libraries": 160 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
 MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
-"""Bytes of mapped library files: default if they can't be measured, and maximum if they can."""
+"""Memory of library files that are mapped into a process, in bytes.
+
+The first value is used if this memory can't be measured. The second is the maximum otherwise.
+"""
 
 ARROW_BYTES = 25 * MB
 """Freed memory that Arrow's allocator keeps for reuse, in bytes."""
@@ -226,7 +233,7 @@ def _sizes(plan: Plan, stored_rows: int) -> Sizes:
 
 
 def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memory:
-    """Return the memory that driver and workers need; raise `JobFileError` if there is less."""
+    """Return the memory that driver and workers need; raise `JobFileError` if they have less."""
     table, n_rows = plan.table, plan.table.n_rows
     sizes = _sizes(plan, rows_between(algorithm.sample_ranges(n_rows), n_rows))
     learning, pilot = algorithm.memory(sizes), float(sizes.row_bytes * sizes.pilot_rows)
@@ -244,7 +251,10 @@ def check_memory(plan: Plan, workers: Workers, algorithm: AlgorithmJob) -> Memor
 
 
 def check_labelling(plan: Plan, workers: Workers, wide: bool) -> None:
-    """Raise JobFileError if there is too little memory to label a table; `wide`: float64 rows."""
+    """Raise JobFileError if there is too little memory to label a table.
+
+    `wide` is True if prepared rows are float64, not float32.
+    """
     sizes = _sizes(plan, 0)
     tasks = _tasks(sizes, {}, wide, plan.output)[-1:]
     _checked(_memory(sizes, plan.table, workers, [{}], tasks), workers)
@@ -275,7 +285,7 @@ def _memory(
 
 
 def process_terms() -> Terms:
-    """Return the memory of an idle process; the size of mapped libraries is measured here."""
+    """Return the memory of an idle process. Mapped libraries are measured in this process."""
     mapped = mapped_memory_mb()
     n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MAX_MAPPED_BYTES)
     return PROCESS | {MAPPED: n_bytes}
@@ -348,7 +358,7 @@ def _largest_first(terms: Terms) -> list[tuple[str, float]]:
 
 
 def memory_part(memory: Memory) -> ForecastPart:
-    """Return the report's part on the memory, the largest terms first."""
+    """Return the memory forecast for the report, the largest terms first."""
     driver, worker = (
         [TermPart(name=name, mb=round(size / MB, 1)) for name, size in _largest_first(terms)]
         for terms in (memory.driver, memory.worker)

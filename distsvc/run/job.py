@@ -46,9 +46,9 @@ def run_job(
 ) -> Report:
     """Cluster a table and publish labels, model and report; return the report.
 
-    Either everything is published, after the job's checks, or nothing. `distsvc.errors` lists the
-    errors. `at` is the cluster, as in `connect`. `start` permits the run to replace a result,
-    to start over, or to skip an input. The page shows `command`, which runs the job again.
+    Either everything is published or nothing: a failed check of the job prevents it. The errors are
+    listed in `distsvc.errors`. `at` is the address of a Dask cluster, as in `connect`. `start` has
+    options, such as replacing another result. The page shows `command`, which runs the job again.
     """
     progress = progress or Progress(quiet=True)
     with open_run(job, start, progress) as context:
