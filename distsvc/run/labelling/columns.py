@@ -34,9 +34,9 @@ from distsvc.storage.tables.opening import id_type
 
 
 class OptionalColumns(Tally):
-    """Base of the published columns that a job requests by `keys` of ``[output]``."""
+    """Base of the published columns that a job can request in ``[output]``."""
 
-    keys: ClassVar[tuple[str, ...]]
+    keys: ClassVar[tuple[str, ...]]  # keys of ``[output]`` that request the columns
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class OptionalColumns(Tally):
         self.begin()
 
     def begin(self) -> None:
-        """Set the empty counts, and attributes that all blocks need."""
+        """Initialize the counts, and further attributes that `add` uses."""
 
     def parts(self, rows: PilotRows, preparation: Preparation, contents: ClusterContents) -> Parts:
         return {}
@@ -140,7 +140,10 @@ class Reasons(OptionalColumns):
         self.far_X = np.zeros((0, self.width))
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Return the column of reasons as text, None for rows scoring at least `typical.least`."""
+        """Count the reasons of a block's rows; return the column of reasons as text.
+
+        Only rows that score below `typical.least` have reasons. All other rows have None.
+        """
         label, score = labelled["label"], labelled["score"]
         chosen = self._lowest(score)
         values = block.rows[chosen], score[chosen], label[chosen], id_texts(block.ids, chosen)
@@ -156,7 +159,10 @@ class Reasons(OptionalColumns):
         return {"reasons": text} if self.count else {}
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns (m, r) that put rows Z (m, D) farthest outside, and their shares."""
+        """Return the columns (m, r) that lower the scores of rows Z (m, D) most, and their shares.
+
+        The shares of all columns of a row add up to 1.
+        """
         pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
         most = max(self.count, self.n_reported)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
@@ -165,7 +171,10 @@ class Reasons(OptionalColumns):
         return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
 
     def append(self, values: Mapping[str, np.ndarray]) -> None:
-        """Append rows; keep the `n_farthest` lowest scores, of equal scores the first rows."""
+        """Append rows, then keep only the `n_farthest` rows with the lowest scores.
+
+        Of rows with equal scores, the first rows of the table are kept.
+        """
         super().append(values)
         self.keep(np.lexsort((self.far_rows, self.far_scores))[: self.n_farthest])
 
@@ -190,7 +199,7 @@ class Reasons(OptionalColumns):
             yield places[first : first + step]
 
     def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the number of rows (d,) by first reason; arguments are results of `heaviest`."""
+        """Count rows by the column of their first reason, (d,). `heaviest` gives the arguments."""
         return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
 
     def _lowest(self, score: np.ndarray) -> np.ndarray:
@@ -205,7 +214,7 @@ class Reasons(OptionalColumns):
         return np.concatenate([places[score[places] < last], equal])
 
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of feature k; a category's name has its level in the row (d,)."""
+        """Return feature k of a row (d,) in words: "age", "age missing" or "country=Chile"."""
         first = int(self.firsts[k])
         if np.isnan(row[first]):
             return f"{self.names[k]} missing"
@@ -272,7 +281,10 @@ def optional_columns(
     types: Sequence[str],
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return the optional columns of an output; if `reported`, also those for the report only."""
+    """Return the optional columns that the output requests, or all of them if `reported`.
+
+    The report has counts of columns that the output does not request.
+    """
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output, types) for of in wanted]
@@ -323,7 +335,11 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
 
 
 def parts_place(run: RunDirectory) -> Store:
-    """Return the store of labelled parts: the output if it publishes them, else a work folder."""
+    """Return the store to which tasks write labelled parts.
+
+    Parts in Parquet are published as they are, so they are written to the output. For other
+    formats, the store is a work folder.
+    """
     if run.plan.output.format == "parquet":
         return run.stored
     return run.work.below("parts")

@@ -41,11 +41,11 @@ FILL, FILLED = "fill", "filled"
 """Name of the step that converts the parts to another format, and folder of its files."""
 
 LABEL_FILES = "files"
-"""Name of the fact with an `Entry` for each file of labels."""
+"""Key in the facts of a result: the `Entry` of each file of labels that a task has written."""
 
 
 class PilotIds(Tally):
-    """Numbers, ascending keys and ids of the rows that may be in the pilot."""
+    """Ids of the rows that may be in the pilot, in the order of keys."""
 
     lists = ("id_rows", "id_keys", "id_texts")
 
@@ -94,7 +94,7 @@ class IgnoredRows(Tally):
 
 @dataclass(frozen=True)
 class Labelled:
-    """A labelled table."""
+    """Results of the label pass: counts of the table, its labeller and its pilot."""
 
     labeller: Labeller
     before: Labeller | None  # the previous run's labeller
@@ -120,7 +120,10 @@ def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
 
 
 class Tallies(NamedTuple):
-    """All counts of labelled rows; `ids` and `row_ids` are None if there is nothing to count."""
+    """All counts of labelled rows.
+
+    `row_ids` is None if the table has no ids, and `ids` if there are no ids that can be compared.
+    """
 
     optional: list[OptionalColumns]
     counts: Counts
@@ -131,7 +134,11 @@ class Tallies(NamedTuple):
 
     @classmethod
     def of(cls, run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None) -> Self:
-        """Return empty counts, with the bins of both labellers and of the reference."""
+        """Return empty counts for a run in which `labeller` labels the rows.
+
+        Values of columns are counted in the bins of both labellers and of the reference for drift.
+        `of` is the prefix of the labeller, `before` the labeller of the previous run.
+        """
         plan, table = run.plan, run.plan.table
         known = {of: labeller} | ({} if before is None else {PREVIOUS: before})
         edges = {name: one.column_edges for name, one in known.items()}
@@ -162,8 +169,8 @@ class Tallies(NamedTuple):
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
     """Write label, score and outlier flag of every row, and add up the counts.
 
-    `of` is the prefix of the labeller's results. The pilot is `surveyed`, or is collected here if
-    `of` is `PREVIOUS`.
+    `of` is the prefix of the labeller's results. If it is `PREVIOUS`, there was no survey, and this
+    pass collects the pilot. Otherwise `surveyed` is the pilot.
     """
     run, phase = steps.run, LABEL_ROWS if of == OWN else ASSIGN
     (labeller, before), place = read_labellers(run, of), parts_place(run)
@@ -223,7 +230,7 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
 
 
 def _forget_lost(run: RunDirectory, place: Store, names: Sequence[str]) -> None:
-    """Remove results of an earlier process whose files are missing or have changed."""
+    """Remove the stored results `names` of tasks whose files are missing or have changed."""
     for name in names:
         entries = run.load(name).facts[LABEL_FILES].values()
         if changed_since(place, {entry["stored"]: entry for entry in entries}):
@@ -231,7 +238,10 @@ def _forget_lost(run: RunDirectory, place: Store, names: Sequence[str]) -> None:
 
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
-    """Label a partition by the model with the prefix `of`: write its file, and count its rows."""
+    """Label the rows of a partition, write the file of their labels, and count them.
+
+    `of` is the prefix of the labeller: `OWN` for the new model, `PREVIOUS` for the previous one.
+    """
     plan, (labeller, before) = run.plan, read_labellers(run, of)
     table, rule = plan.table, labeller.rule
     tallies, pilot = Tallies.of(run, of, labeller, before), Pilot(plan, pilot_limit(plan))
