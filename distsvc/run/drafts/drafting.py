@@ -54,7 +54,7 @@ def write_draft(path: str, to: str, exclude: Sequence[str], run_date: str | None
 def draft(
     path: str, to: str = "JOB.toml", exclude: Sequence[str] = (), run_date: str | None = None
 ) -> str:
-    """Return a commented job file for a table; the comments call the file `to`.
+    """Return a commented job file for a table; `to` is the name of the file in the comments.
 
     If the path has a placeholder for the date, the job continues the ids of the day before.
     """
@@ -273,7 +273,7 @@ def _are_classes(table: Table, name: str, n_rows: int) -> bool:
 
 
 def _repeats(n_values: int, n_rows: int) -> bool:
-    """Return True if values are repeated on average, or rows are too few to decide."""
+    """Return True if a value occurs twice or more on average, or if there are too few rows."""
     return n_rows < 20 or 2 * n_values <= n_rows
 
 
