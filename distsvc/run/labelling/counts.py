@@ -30,12 +30,12 @@ Entry = dict[str, Any]
 class Tally:
     """Counts of labelled rows that add up over partitions.
 
-    Each partition has its own object; one object for the whole table merges their arrays. The names
-    in `sums` and `lists` are unique among all tallies.
+    Each partition has its own object. One object for the whole table merges the arrays of all
+    partitions. The names in `sums` and `lists` are unique among all subclasses.
     """
 
     sums: ClassVar[tuple[str, ...]] = ()  # attributes that are added up
-    lists: ClassVar[tuple[str, ...]] = ()  # attributes with a value for each of some rows
+    lists: ClassVar[tuple[str, ...]] = ()  # attributes with values of selected rows
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Count a block; return further columns to publish.
@@ -68,7 +68,7 @@ class Tally:
 
 @dataclass
 class Counts(Tally):
-    """Numbers of labelled rows, int64."""
+    """Numbers of labelled rows by cluster, score, column value and known class."""
 
     sums = ("sizes", "histogram")
 
@@ -127,7 +127,7 @@ class Counts(Tally):
 
 
 def used_clusters(sizes: np.ndarray) -> int:
-    """Return the number of clusters with rows, from the rows (k, 2) inside and outside."""
+    """Return the number of clusters with rows; `sizes` (k, 2) has their rows inside and outside."""
     return int(sizes.any(axis=1).sum())
 
 
@@ -148,12 +148,15 @@ def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str
 
 @dataclass(frozen=True)
 class CountedLevels:
-    """The levels of a category or flag, by which all rows of the table are counted."""
+    """The levels of a category or flag, such as all countries.
+
+    The label pass counts the rows of each level in the whole table.
+    """
 
     column: str
     names: tuple[str, ...]
     codes: np.ndarray  # (L,) float64, ascending: the levels as numbers
-    places: slice  # its columns of X (n, d): several if it is one-hot
+    places: slice  # columns of X (n, d) with the levels: several if one-hot
 
     def levels_of(self, X: np.ndarray) -> np.ndarray:
         """Return the indices (n,) int64 of the levels of rows X (n, d); for other values, L."""
@@ -167,7 +170,10 @@ class CountedLevels:
 
 @dataclass
 class ClusterContents(Tally):
-    """Counts of levels and missing values by cluster, and a sample of non-feature columns."""
+    """Counts of levels and missing values in each cluster.
+
+    Columns that are not features are sampled, so that the report can compare clusters in them.
+    """
 
     sums = ("missing",)
     lists = ("sample_labels", "sample")
@@ -178,7 +184,7 @@ class ClusterContents(Tally):
     width: int  # number b of columns that are not features
     share: float  # share of the rows in the sample
     seed: int
-    rows: dict[str, np.ndarray]  # by column, (k, L + 1) int64: by level, the last for other values
+    rows: dict[str, np.ndarray]  # by column, (k, L + 1) int64: rows by level; L: other values
     sample: np.ndarray  # (m, b): columns that are not features, in about 10,000 rows
     sample_labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # (m,)
 
@@ -272,7 +278,7 @@ def levels_of_features(
 
 
 def code_text(code: float) -> str:
-    """Return the text of a number that stands for a level, with all digits of a whole number."""
+    """Return the name of a level that is a number; whole numbers have all digits."""
     whole = abs(code) < 2**53 and code == int(code)
     return str(int(code)) if whole else f"{code:g}"
 
@@ -309,9 +315,9 @@ class IdCounts(Tally):
         self.missing += int(arrays["missing_ids"])
 
     def report(self, parts: Store, files: Sequence[str], column: str) -> "IdReport":
-        """Return the numbers of shared and missing ids, and an example from the label `files`.
+        """Return the numbers of rows with a shared id and of rows without id, and a shared id.
 
-        `column` has the ids in these files, which are in `parts`.
+        The shared id is read from the column `column` of the label `files` in the store `parts`.
         """
         ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         ordered.sort()
@@ -339,7 +345,7 @@ class IdReport:
 
     @property
     def of_part(self) -> str:
-        """Clause on the compared ids; empty if all ids were compared."""
+        """Text such as " (only one in 4 ids was compared)"; empty if all ids were compared."""
         return f" (only one in {2**self.bits:,} ids was compared)" if self.bits else ""
 
     def notes(self, column: str) -> list[str]:
@@ -356,14 +362,14 @@ class IdReport:
 
 
 def counts_ids(kind: pa.DataType) -> bool:
-    """Return True if ids of an Arrow type are compared: not nested values or intervals."""
+    """Return True if ids of this Arrow type can be compared; nested values and intervals can't."""
     t = pa.types
     plain = (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal, t.is_temporal, _is_text)
     return any(is_kind(kind) for is_kind in plain) and not t.is_interval(kind)
 
 
 def id_keys(ids: pa.Array) -> np.ndarray:
-    """Return keys (n,) uint64 of ids that are not null."""
+    """Return keys (n,) uint64 of ids that are not null; equal ids have equal keys."""
     # Integers and times have unique keys. Other ids are hashed as text: among `MAX_IDS` texts, two
     # share a key in one of a million tables.
     kind = ids.type
