@@ -111,7 +111,7 @@ def test_a_table_in_blocks_has_the_same_attributes(fitted, X, name):
 def test_more_rows_drop_the_attributes(fitted, X, name):
     model = pickle.loads(pickle.dumps(fitted[name]))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="partial_fit can't go on from fit")
+        warnings.filterwarnings("ignore", message="partial_fit discards the model of fit")
         model.partial_fit(X[:100])
     for attribute in ("labels_", "probabilities_", "outlier_scores_"):
         assert not hasattr(model, attribute)

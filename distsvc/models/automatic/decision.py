@@ -165,12 +165,12 @@ class ViewDecision:
             return FOLLOWED
         if self.best.n_clusters == 1:
             return (
-                "One population whose columns depend on each other describes the table at least as "
-                "well as several clusters do."
+                "One cluster, whose columns may depend on each other, describes the table at least "
+                "as well as several clusters."
             )
         return (
-            f"The clusters of {VIEW_WORDS[self.best.view]} describe the table best: each is one "
-            "population whose columns may depend on each other."
+            f"The clusters of {VIEW_WORDS[self.best.view]} describe the table best, if the columns "
+            "of a cluster may depend on each other."
         )
 
 

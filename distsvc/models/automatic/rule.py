@@ -36,9 +36,9 @@ class DensityFloors(OfMixture):
 
     words: ClassVar[ScoreWords] = replace(
         LevelRule.words,
-        meaning=f"{LevelRule.words.meaning} It is lower if a row's density in the clusters is so "
-        "low that not one in 10^9 rows of a normal cluster has it: then no cluster fits the row's "
-        "values together, and the row is outside.",
+        meaning=f"{LevelRule.words.meaning} A row has a lower score, and is outside, if no cluster "
+        "has its combination of values: not one in 10^9 rows of a normal cluster has so low a "
+        "density.",
     )
 
     floors: Annotated[np.ndarray, ArrayField("float64", "k", may_be_empty=True)] = field(

@@ -52,8 +52,8 @@ lattice. In such tables even independent columns of few values score high."""
 WITHOUT_GRAPH = {
     NoGraphReason.FEW: "The table has too few distinct rows for a neighbour graph.",
     NoGraphReason.LATTICE: (
-        "Columns have few values, and many rows are equally near to each other, so there is no "
-        "neighbour graph: the columns decided."
+        "There is no neighbour graph, because columns have few distinct values and many distances "
+        "between rows are equal: the columns decided."
     ),
     NoGraphReason.PIECES: (
         f"The neighbour graph has more than {MOST_COORDINATES} pieces, so the columns decided."
@@ -103,8 +103,8 @@ class StoredViews(Views):
         best = divisions[view]
         listed = ", ".join(f"{METHODS[name]} {merit:.2f}" for name, merit in self.merits.items())
         why = (
-            f"You asked for {best.n_clusters}. Methods were compared by balance and by neighbours "
-            f"separated, higher is better: {listed}."
+            f"You asked for {best.n_clusters}. The method with the highest score decided (balanced "
+            f"clusters raise a score, separated neighbours lower it): {listed}."
         )
         return ViewAnswer(
             view=view,

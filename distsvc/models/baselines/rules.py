@@ -45,15 +45,15 @@ class Centres(Rule):
     )
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": "int32, >= 0: the cluster, that of the nearest centre; 0 the largest on a sample",
+        "label": "int32, >= 0: the cluster with the nearest centre; 0 is the largest in a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane midway between the row's "
         "centre and another, in the unit of the scaled columns; infinity where there is one "
         "cluster",
-        "outlier": "bool: always false, for centres divide all of space",
+        "outlier": "bool: always false, since every row has a nearest centre",
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
-        meaning="Centres divide all of space among their clusters, so no row lies outside. The "
+        meaning="Every row has a nearest centre, so no row is an outlier. The "
         "score is the row's distance to the nearest hyperplane midway between its centre and "
         "another, in the unit of the scaled columns.",
         heading="Distance to the border of the cluster",
@@ -154,15 +154,15 @@ class Splits(Rule):
     shared: ClassVar[str] = BY_HYPERPLANES
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": "int32, >= 0: the cluster, 0 the largest on a sample",
+        "label": "int32, >= 0: the cluster; 0 is the largest in a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
         "tree, in the unit of the scaled columns; infinity where there is one cluster",
-        "outlier": "bool: always false, for a tree of hyperplanes divides all of space",
+        "outlier": "bool: always false, since every row lies in a leaf of the tree",
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
-        meaning="A tree of hyperplanes divides all of space among its clusters, so no row lies "
-        "outside. The score is the row's distance to the nearest hyperplane on its path, in the "
+        meaning="Every row lies in a leaf of the tree of hyperplanes, so no row is an "
+        "outlier. The score is the row's distance to the nearest hyperplane on its path, in the "
         "unit of the scaled columns.",
         heading="Distance to the nearest hyperplane",
         axis="distance to the nearest hyperplane on the row's path",

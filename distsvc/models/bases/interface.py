@@ -145,9 +145,9 @@ class StreamEstimator:
     def _warn_of_new_beginning(self) -> None:
         """Warn that `partial_fit` drops what `fit` learned."""
         warnings.warn(
-            "partial_fit can't go on from fit: it begins anew and drops what fit learned. To learn "
-            "from more rows, call fit with all rows. To keep the fit, use a new estimator for the "
-            "stream, such as sklearn.base.clone(model)",
+            "partial_fit discards the model of fit and starts over. To learn from more rows, call "
+            "fit with all rows. To keep the model of fit, use a new estimator for the stream, such "
+            "as sklearn.base.clone(model)",
             UserWarning,
             stacklevel=3,
         )

@@ -351,6 +351,6 @@ class _LowestKeys:
 
 def _changed(what: str) -> UnusableRowsError:
     return UnusableRowsError(
-        f"X {what}: it is read several times, and has to have the same rows in the same order "
-        "each time (for a query: add ORDER BY, or write its result to a file first)"
+        f"X {what}: expected the same rows in the same order at each reading (for a query: add "
+        "ORDER BY, or write the query's result to a file first)"
     )

@@ -50,7 +50,7 @@ def described(
             first = salts.index(salts[j])
             if model.columns[first] is not None:
                 kind = "copy"
-                reason = f"orders rows like {names[first]}, or in reverse; not used"
+                reason = f"has the same order of rows as {names[first]}, or the reverse; not used"
             found.append(ColumnDescription(kind, "", reason))
         elif isinstance(column, CategoryColumn):
             reason = "given in [columns]" if of.kind else f"{len(column.codes)} values"
@@ -84,7 +84,7 @@ def _rounding(of: NumberMap, unit: str) -> str:
     step = f"{of.step:.6g}"
     if of.step and of.has_steps(of.values, float(step)):
         return f"rounded to {_step_words(step, unit)}"
-    return f"values repeat; the commonest gap between different ones is {_step_words(step, unit)}"
+    return f"values repeat; the commonest gap between different values is {_step_words(step, unit)}"
 
 
 def _step_words(step: str, unit: str) -> str:

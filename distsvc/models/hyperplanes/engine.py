@@ -260,9 +260,9 @@ class TreeEngine:
             if _mean_agreement(found) >= LEAST_AGREEMENT:
                 self.lowered = True
                 self.notes.append(
-                    f"the number of clusters was lowered from {usual} to {k}, the largest "
-                    "number on which trees from several row orders agree (mean adjusted Rand index "
-                    f"{_mean_agreement(found):.2f}, at the elbow {_mean_agreement(alike):.2f})"
+                    f"the number of clusters was lowered from {usual} to {k}, because trees from "
+                    "other row orders have different clusters (mean adjusted Rand index "
+                    f"{_mean_agreement(found):.2f}, before {_mean_agreement(alike):.2f})"
                 )
                 return fewer, found
         return cuts, alike
@@ -287,8 +287,9 @@ class TreeEngine:
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(
                 f"the answer is one cluster: none of the {cut.n_clusters - 1} splits at the elbow "
-                "passes through a valley of the density (the clearest split of a tree has a median "
-                f"z of {self.clearest_valley:.1f} over all trees, less than valley = {least:g})"
+                "passes through a valley of the density (the highest z of a tree's splits is "
+                f"{self.clearest_valley:.1f}, as the median over all trees; expected at least "
+                f"valley = {least:g})"
             )
             return cut.cut(1)
         if wanted is not None and cut.n_clusters < wanted:

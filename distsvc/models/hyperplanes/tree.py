@@ -193,16 +193,16 @@ class TreeRule(Rule):
     form: ClassVar[str] = "imdh"
     shared: ClassVar[str] = BY_HYPERPLANES
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": "int32, >= 0: the cluster, 0 the largest on a sample",
+        "label": "int32, >= 0: the cluster; 0 is the largest in a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
         "tree, in standard deviations of its node's rows along its normal; infinity where there is "
         "one cluster",
-        "outlier": "bool: always false, for a tree of hyperplanes divides all of space",
+        "outlier": "bool: always false, since every row lies in a leaf of the tree",
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
-        meaning="A tree of hyperplanes divides all of space among its clusters, so no row lies "
-        "outside. The score is the row's distance to the nearest hyperplane on its path, in "
+        meaning="Every row lies in a leaf of the tree of hyperplanes, so no row is an "
+        "outlier. The score is the row's distance to the nearest hyperplane on its path, in "
         "standard deviations of the node's rows along the normal.",
         heading="Distance to the nearest hyperplane",
         axis="distance to the nearest hyperplane on the row's path, in standard deviations",

@@ -15,8 +15,9 @@ SPLIT_SOFTNESS = 0.15
 """Scale of a hyperplane's logistic function, in standard deviations of the rows it divides."""
 
 BY_HYPERPLANES = (
-    f"each hyperplane of the tree gives 1 / (1 + exp(-t / {SPLIT_SOFTNESS})) to the row's side, "
-    "the rest to the other; t is the row's distance in standard deviations of the node's rows"
+    f"the product of 1 / (1 + exp(-t / {SPLIT_SOFTNESS})) over the hyperplanes on the path to the "
+    "cluster; t is the row's distance, negative on the other side, in standard deviations of the "
+    "node's rows"
 )
 """Definition of the shares of a tree of hyperplanes, for users."""
 

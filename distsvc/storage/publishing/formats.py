@@ -41,7 +41,7 @@ class Column:
 
 PUBLISHED_COLUMNS = (
     Column("row", pa.int64(), -1, "the input's id, or the row's number"),
-    Column("label", pa.int32(), -1, "int32, >= 0: the cluster, 0 the largest on a sample"),
+    Column("label", pa.int32(), -1, "int32, >= 0: the cluster; 0 is the largest in a sample"),
     Column("score", pa.float32(), np.nan, "float32: the decision value; negative is outside"),
     Column("outlier", pa.bool_(), False, "bool: score < 0, the row lies outside every cluster"),
     Column(

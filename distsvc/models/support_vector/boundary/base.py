@@ -58,11 +58,11 @@ class SupportVectorEngine(Engine):
         # Squares of smaller deviations underflow in float32.
         if 0.0 < largest < 16.0 * float(np.sqrt(np.finfo(np.float32).tiny)):
             raise UnusableRowsError(
-                f"values are within {largest:.1e} of their means, and their squares are too small "
-                "for float32; scale the features"
+                f"values differ from their column's mean by at most {largest:.1e}, and squared "
+                "differences are too small for float32; scale the features"
             )
         if (self.pilot == self.pilot[0]).all():
-            self.note("all tested rows are equal: they are one cluster")
+            self.note("all tested rows are equal: the answer is one cluster")
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         """Return rows (n, d) centred, float32 in C order."""

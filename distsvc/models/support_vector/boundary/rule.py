@@ -13,7 +13,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 GAMMA = real(gt=0.0, le=LARGEST_FLOAT32)
-CLUSTER_MEANING = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
+CLUSTER_MEANING = "int32, >= 0: the cluster, also of outliers; 0 is the largest in a sample"
 OUTLIER_MEANING = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5

@@ -63,8 +63,8 @@ class LevelRule(Scored, Rule):
 
     form: ClassVar[str] = "level-tree"
     shared: ClassVar[str] = (
-        "a power of the kernel sum of a cluster's support vectors, divided by its sum over all "
-        "clusters; the wider the kernel relative to the clusters, the higher the power"
+        "a power of the kernel sum of a cluster's support vectors, divided by the sum of these "
+        "powers over all clusters; wider kernels have a higher power"
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": CLUSTER_MEANING,
@@ -73,11 +73,11 @@ class LevelRule(Scored, Rule):
         "outlier": OUTLIER_MEANING,
     }
     words: ClassVar[ScoreWords] = ScoreWords(
-        meaning="The score says how near other rows are: the lower it is, the farther out a row "
-        "lies. A row with a score below 0 is outside: so far out lie 0.4 % of the rows of a normal "
-        "cluster, or the share nu if given. The unit is the standard deviation of the scores in a "
-        "cluster, so a row at -2 lies two of these beyond the limit. A score is minus the "
-        "logarithm of the root mean square distance to the 35 nearest of 500 rows of the table.",
+        meaning="The score measures how near other rows are: rows far from others have low scores. "
+        "A row with a score below 0 is outside: 0.4 % of the rows of a normal cluster, or the "
+        "share nu if given. The unit is the standard deviation of the scores in a cluster, so a "
+        "row at -2 lies two standard deviations beyond the limit. A score is minus the logarithm "
+        "of the root mean square distance to the 35 nearest of 500 rows of the table.",
         axis="score by near rows; negative is outside every cluster",
     )
 
