@@ -106,8 +106,8 @@ def check_twins(found: Files) -> None:
         plain, _, packing = name.rpartition(".")
         if packing.lower() in _PACKINGS and plain in found.infos:
             raise DataError(
-                f"{found.location.shown} holds {plain} and {name}, which seems to be the same "
-                f"file compressed and would count twice; remove one, or name the others by a glob "
+                f"{found.location.shown} holds {plain} and its compressed copy {name}, so that "
+                f"rows would count twice; remove one of the two files, or select files by a glob "
                 f"such as *.{plain.rpartition('.')[2]}"
             )
 

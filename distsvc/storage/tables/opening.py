@@ -74,8 +74,8 @@ def open_table(
     if missing and config.columns is None:
         raise DataError(
             f"{config.shown} lacks {columns.truncated(missing)}, used by the previous run: if a "
-            "column was renamed, rename it back; or continue, by --continue-from OUT, an earlier "
-            "night that lacks it; or remove continuity.previous, so that cluster ids start at 0"
+            "column was renamed, rename it back; or continue a night without the column "
+            "(--continue-from OUT); or remove continuity.previous, so that cluster ids start at 0"
         )
     for name, key in ignored.items():
         if name not in scan.problems:
@@ -225,7 +225,7 @@ def _check_logs(logs: Sequence[str], scan: columns.Scan, chosen: Sequence[str]) 
         found = f", which is {scan.shown[name]}" if name in scan.shown else ""
         whole = name.rpartition("[")[0]
         if whole in chosen and features.is_vector(scan.types[whole]):
-            found = f"; {whole!r} takes the logarithms of all numbers of the vector"
+            found = f"; for the logarithms of all numbers of the vector, give {whole!r}"
         raise JobFileError(
             f"preprocess.log: expected features that hold numbers, found {name!r}{found}"
         )

@@ -34,7 +34,7 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
         if len(each) > 1 and not source.joins:
             titles = _titles(one for one in SOURCES if one.joins)
             raise JobFileError(
-                f"input.path: a list of paths can be of {titles}, found {source.title} "
+                f"input.path: expected a list of paths of {titles}, found {source.title} "
                 f"({found.location.shown})"
             )
     own = [(source, found) for source, found in each if found.infos] or each[:1]

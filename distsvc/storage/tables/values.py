@@ -77,7 +77,7 @@ def add_counts(
             if fault:
                 raise DataError(
                     f"{table.shown}: column {column!r}, read as categories, has {fault}; leave it "
-                    f"out by --exclude {column}, or give a column of coarser values"
+                    f"out by --exclude {column}, or give a column with fewer or shorter values"
                 )
 
 
@@ -107,9 +107,9 @@ def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
         if least[k] < most[k] or _varies(table, feature.column, place):
             name, near = table.columns[k], int(np.nextafter(least[k], 0.0))
             raise DataError(
-                f"{table.shown}: column {name!r} holds numbers near {near} that differ by too "
-                f"little for float64, whose steps are {np.spacing(abs(float(near))):g} there; "
-                f"write {name} - {near} in its place, or leave the column out of input.columns"
+                f"{table.shown}: column {name!r} holds numbers near {near} that are too close "
+                f"together for float64 (its steps there are {np.spacing(abs(float(near))):g}); "
+                f"store {name} - {near} instead, or leave the column out of input.columns"
             )
 
 

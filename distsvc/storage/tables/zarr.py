@@ -246,7 +246,9 @@ def _columns_of_group(place: Location, group: "Group") -> _Arrays:
     sources |= dict.fromkeys(listed, "attribute 'columns'")
     for name in dict.fromkeys([*listed, *sorted({*folders, *sources})]):
         if name not in folders:
-            raise DataError(f"{sources[name]} of {place.shown} names {name!r}, which is not there")
+            raise DataError(
+                f"{sources[name]} of {place.shown} names {name!r}, which does not exist"
+            )
         node = _member(place.join(name), group, name)
         if isinstance(node, Exception) or not _is_group(node):
             arrays[name] = node
@@ -298,12 +300,12 @@ def _scan_group(
         shown[name] = f"an array of dtype {array.dtype}"
         if packed := _packed_by(array):
             problems[name] = (
-                f"{what} holds packed values ({packed}), expected values as they are: write it "
-                "without that encoding (xarray: drop_encoding)"
+                f"{what} holds packed values ({packed}), expected plain numbers: write the array "
+                "without this encoding (xarray: drop_encoding)"
             )
         elif array.ndim not in (1, 2):
             problems[name] = (
-                f"{what} has {array.ndim} dimensions, expected 1, or 2 of vectors: a group holds "
+                f"{what} has {array.ndim} dimensions, expected 1, or 2 for vectors: a group holds "
                 "one array for each column"
             )
         elif array.shape[0] != (n_rows := arrays[reference].shape[0]):

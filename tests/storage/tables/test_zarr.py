@@ -102,7 +102,7 @@ def test_a_zarr_group_that_lists_its_columns(tmp_path):
 
 @pytest.mark.parametrize(
     ("listed", "message"),
-    [(["a", "q"], "names 'q', which is not there"), ("a", "must be a list of names, found 'a'")],
+    [(["a", "q"], "names 'q', which does not exist"), ("a", "must be a list of names, found 'a'")],
 )
 def test_a_zarr_group_that_lists_them_wrongly(tmp_path, listed, message):
     write_zarr_group(tmp_path / "g.zarr", {"a": [1]}, attributes={"columns": listed})
@@ -214,7 +214,9 @@ def test_a_member_that_only_consolidated_metadata_names(tmp_path):
     zarr.consolidate_metadata(path)
     assert opened(path, tmp_path).columns == ("x", "y")
     shutil.rmtree(path / "y")
-    with pytest.raises(DataError, match=r"consolidated metadata of .*g.zarr names 'y', which is"):
+    with pytest.raises(
+        DataError, match=r"consolidated metadata of .*g.zarr names 'y', which does not"
+    ):
         opened(path, tmp_path)
 
 

@@ -162,8 +162,8 @@ def check_header(shown: str, names: list[str], used: Collection[str] | None) -> 
         if count > 1 and (used is None or name in used):
             what = f"two columns named {name!r}" if name else f"{count} columns without a name"
             raise DataError(
-                f"{shown} has {what}; rename one in the header, its first line, or take out what "
-                "is above the header"
+                f"{shown} has {what}; correct the names in the header (the first line), or remove "
+                "lines above the header"
             )
     return [name for name, count in counts.items() if count == 1]
 
@@ -216,10 +216,10 @@ def thousands_error(file: Location, name: str, values: pa.Array) -> DataError:
     plain = values.filter(pc.invert(matches(values, "[.]")))[0].as_py()
     row = pc.index(matches(values, "[.]"), True).as_py()
     return DataError(
-        f"{file.shown}, line {line_of(file, row)}: column {name!r}: {values[row].as_py()!r} beside "
-        f"{plain!r} seems to have a point for thousands: remove the points; or, if they are "
-        "decimal points, write all numbers with three decimals; or leave the column out of "
-        "input.columns"
+        f"{file.shown}, line {line_of(file, row)}: column {name!r}: the point in "
+        f"{values[row].as_py()!r} may separate thousands, since another value is {plain!r}: remove "
+        "the points; or, if they are decimal points, write all numbers with three decimals; "
+        "or leave the column out of input.columns"
     )
 
 
@@ -279,9 +279,9 @@ def quote_fault(file: Location) -> DataError | None:
                 )
             if swallows:
                 return DataError(
-                    f"{file.shown}, line {start}: a quote that begins a value makes one row of "
-                    f"the lines up to {reader.line_num}; remove the quote, or write the value in "
-                    "quotes and each quote in it twice"
+                    f"{file.shown}, line {start}: a quote at the start of a value joins the lines "
+                    f"{start} to {reader.line_num} into one row; remove the quote, or quote the "
+                    "whole value and double each quote inside it"
                 )
             start = reader.line_num + 1
 

@@ -88,7 +88,7 @@ class Snapshot(Files):
             held = {name: found[0] for name, found in own.items() if found}
         else:
             raise DataError(
-                f"{shown} does not number its columns, and the table has no mapping of names; "
+                f"the columns of {shown} have no field ids, and the table has no name mapping; "
                 "rewrite the table's files"
             )
         for name, stored in held.items():

@@ -249,7 +249,7 @@ def test_a_library_that_is_not_installed(monkeypatch, tmp_path, name):
 
 
 def test_lists_and_ready(table, tmp_path):
-    with pytest.raises(JobFileError, match=r"a list of paths can be of .* found Delta Lake"):
+    with pytest.raises(JobFileError, match=r"expected a list of paths of .* found Delta Lake"):
         opened_list(tmp_path, f"delta://{table}", f"delta://{table}")
     with pytest.raises(JobFileError, match=r"input\.ready: .* leave the key out"):
         check_ready(InputConfig(path=f"delta://{table}", ready="_SUCCESS"))
