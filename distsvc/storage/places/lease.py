@@ -213,7 +213,7 @@ def _refusal(holder: Holder | None, output: str, job_sha256: str, overwrite: boo
     words = f"another run is writing to {output}: {holder}"
     theirs = holder.job_sha256
     if job_sha256 and theirs and theirs != job_sha256 and not overwrite:
-        return JobFileError(f"{words}; it has another job, so give another output.path")
+        return JobFileError(f"{words}; that run has another job: give another output.path")
     return TemporaryError(words)
 
 

@@ -223,7 +223,7 @@ def _record(store: Store, name: str) -> tuple[Record, str | None]:
         return parsed(Record, unsealed(there[0], path), path), there[1]
     except DataError as error:
         raise DataError(
-            f"{error}; if you remove the file, ids continue from those of the previous run"
+            f"{error}; if you remove the file, cluster ids continue from the previous run"
         ) from None
 
 

@@ -185,7 +185,7 @@ def checked_form(content: object, path: str) -> Manifest:
     if type(version) is int and version != FORMAT:
         raise JobFileError(
             f"{path} has format {shown(version)}, expected {FORMAT}: another version of distsvc "
-            "wrote it; give another output, or remove this one"
+            "wrote it; give another output path, or remove this output"
         )
     return parsed(Manifest, content, path)
 

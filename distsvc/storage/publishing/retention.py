@@ -165,8 +165,8 @@ def check_folder(path: str) -> None:
     others = [name for name in names if not is_output(f"{root}/{name}")]
     if others:
         raise JobFileError(
-            f"{root} is a whole bucket, and {others[0]} in it is no output; give the prefix of the "
-            f"outputs: {root}/PREFIX"
+            f"{root} is a whole bucket, and {root}/{others[0]} is not an output; give the prefix "
+            f"of the outputs: {root}/PREFIX"
         )
 
 

@@ -182,7 +182,7 @@ def choose_features(
         outer = inside[0].partition(".")[0]
         raise DataError(
             f"input.columns: {path} has no column {inside[0]!r}; {outer!r} is {scan.shown[outer]}, "
-            f"whose values are no columns: {UNNEST}"
+            f"whose values are not separate columns: {UNNEST}"
         )
     if len(missing) > 1:
         raise DataError(
@@ -286,16 +286,16 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
         makers = [feature.column for feature in features if twice in feature.names]
         raise DataError(
             f"{path}: columns {' and '.join(map(repr, makers))} both become a column named "
-            f"{twice!r}; leave one out in input.columns, or give it another name"
+            f"{twice!r}; leave one of the two out by input.exclude, or rename it in the table"
         )
 
 
 def too_many_columns(path: str, n_columns: int) -> DataError:
     """Return the error for more than `MAX_WIDTH` feature columns."""
     return DataError(
-        f"{path} has {n_columns:,} feature columns, expected at most {MAX_WIDTH:,}; name those "
-        "to use in input.columns, or write fewer, such as 100 components of scikit-learn's "
-        "TruncatedSVD"
+        f"{path} has {n_columns:,} feature columns, expected at most {MAX_WIDTH:,}; name the "
+        "columns to use in input.columns, or write fewer columns, such as 100 components of "
+        "scikit-learn's TruncatedSVD"
     )
 
 

@@ -76,10 +76,10 @@ def no_values_error(names: Sequence[str], shown: str = "", in_lineage: bool = Fa
     """Return the error for columns without a value; `in_lineage` if the previous run used them."""
     words = f"{no_values(names, shown)}; mend the table, or"
     if not in_lineage:
-        return DataError(f"{words} leave it out by --exclude {','.join(names)}")
+        return DataError(f"{words} add --exclude {','.join(names)}")
     return DataError(
-        f"{words} use the last model by --set model.mode=assign, or remove continuity.previous, so "
-        "that cluster ids start at 0"
+        f"{words} label by the previous model (--set model.mode=assign), or remove "
+        "continuity.previous, so that cluster ids start at 0"
     )
 
 

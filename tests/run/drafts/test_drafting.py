@@ -71,7 +71,7 @@ def test_the_profile_of_a_table():
          "column 'x', row 1: expected a finite number below 1e154, found inf; such values are also "
          "in 'y'"),
         ({"y": [None, None], "z": [None, None]},
-         "t.parquet have no value in any row; mend the table, or leave it out by --exclude y,z"),
+         "t.parquet have no value in any row; mend the table, or add --exclude y,z"),
         ({"x": [1.0]}, "expected at least 2 rows to cluster, found 1 that can be used"),
     ],
 )  # fmt: skip

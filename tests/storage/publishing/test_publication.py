@@ -253,7 +253,7 @@ def test_a_second_run_gets_the_name_of_the_holder(tmp_path):
             assert re.match(who, str(error))
         error = refused(out, "theirs")
         assert type(error) is JobFileError
-        assert re.search("it has another job, so give another output.path$", str(error))
+        assert re.search("that run has another job: give another output.path$", str(error))
         assert path.exists(), "the second run removed the first one's folder"
     with Output(out).locked():
         pass

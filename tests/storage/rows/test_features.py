@@ -129,7 +129,7 @@ def test_logarithms_of_a_vector(tmp_path, kind):
 def test_logarithms_of_a_part_of_a_vector(tmp_path):
     columns = {"v": pa.array([[1.0, 2.0]], KINDS["list"]), "x[1]": [1]}
     assert written(tmp_path, columns, log=["x[1]"]).columns == ("v[0]", "v[1]", "log(x[1])")
-    message = r"found 'v\[1\]'; 'v' takes the logarithms of all numbers of the vector"
+    message = r"found 'v\[1\]'; for the logarithms of all numbers of the vector, give 'v'"
     with pytest.raises(JobFileError, match=message):
         written(tmp_path, columns, log=["v[1]"])
 
