@@ -294,7 +294,7 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
         *republish.lines_on_ended(published),
         *(f"warning: {check.words}" for check in manifest.failed),
         *([f"warning: {gone}"] if gone else []),
-        *_lines_on_nights("continue an earlier run than this one", passing),
+        *_lines_on_nights("continue an earlier run, not this run", passing),
         f"{output_path.rstrip('/')}/report.html",
         as_json=as_json and manifest.dumped(),
     )
@@ -427,8 +427,8 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @click.option(
     "--reprocess", type=click.Choice(("none", "failed", "completed")), default="none",
     show_default=True,
-    help="Days to run again, though they have a published result: none, those whose last try "
-    "failed, or all.",
+    help="Published days to run again: none; failed: days with an interrupted run or a result "
+    "that is held back; completed: all.",
 )  # fmt: skip
 @SET
 @cluster_options

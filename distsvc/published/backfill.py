@@ -93,7 +93,7 @@ def backfill(
             is_wanted = bool(interrupted_runs(output) or waiting_at(output))
         if not is_wanted:
             words, warnings = _rename(output, job, at)
-            words = f"run {output.run_id} was published before{words}"
+            words = f"run {output.run_id} was already published{words}"
             yield BackfilledDay(day, job.output.path, "kept", words, warnings=warnings)
             continue
         try:
@@ -167,7 +167,7 @@ def _jobs(
         if path in days_of:
             raise JobFileError(
                 "output.path must contain the date, such as out/{run_date}, so that no night "
-                f"replaces another: {days_of[path]} and {day} have {path}"
+                f"replaces another: {days_of[path]} and {day} both have {path}"
             )
         days_of[path] = day
     return dict(list(jobs.items())[:count])

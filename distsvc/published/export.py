@@ -107,9 +107,9 @@ def _nights(path: str) -> list[_Night]:
     found = each_below(checked_url(path), _night)
     jobs = sorted({night.manifest.job_name for night in found})
     if len(jobs) > 1:
-        named = ", ".join(job or "one without a name" for job in jobs)
+        named = ", ".join(job or "a job without a name" for job in jobs)
         raise JobFileError(
-            f"{path}: expected the nights of one job, found those of {len(jobs)}: "
+            f"{path}: expected the nights of one job, found nights of {len(jobs)} jobs: "
             f"{named}; give the folder of one job"
         )
     by_date = attrgetter("manifest.run_date", "manifest.created", "output.shown")
@@ -148,7 +148,7 @@ def _target(to: str) -> tuple[Callable[[pa.RecordBatchReader], None], str]:
     suffix = Path(to).suffix.lower()
     if lake.kind or "://" in to or suffix not in (".parquet", ".duckdb", ".ddb", ".db"):
         raise JobFileError(
-            f"--to: expected a file of this machine, NAME.parquet or NAME.duckdb, or a Delta "
+            f"--to: expected a local file, NAME.parquet or NAME.duckdb, or a Delta "
             f"table, delta://PATH, found {shown}"
         )
     file = Path(to).absolute()

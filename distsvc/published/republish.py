@@ -63,8 +63,8 @@ def continues_gone(manifest: Manifest) -> str:
         if Output(before.path).run_id == before.run_id:
             return ""
     return (
-        f"it continues run {before.run_id}, which is no longer published at {before.path}: its "
-        "cluster ids may differ from the ids of other nights; to repeat it, run the night again"
+        f"this run continues run {before.run_id}, which is no longer published at {before.path}: "
+        "cluster ids may differ from the ids of other nights; to get equal ids, run the night again"
     )
 
 
@@ -88,9 +88,9 @@ def lines_on_ended(report: Report) -> list[str]:
         return []
     named = [f"{k} ({report.names[str(k)]})" if str(k) in report.names else str(k) for k in ended]
     return [
-        f"warning: the ids {truncated(named)} end here, and so do their names in [names]; if a "
-        "column has a new unit, convert it back and run the night again with --overwrite to keep "
-        "them"
+        f"warning: the cluster ids {truncated(named)} end here, with their names in [names]; if a "
+        "column has a new unit, convert the column back. To keep the ids, run the night again with "
+        "--overwrite"
     ]
 
 
@@ -185,8 +185,8 @@ def _replaced(output: Output) -> Manifest:
     found = [one for one in others if all(map(output.store.has, one.stored))]
     if not found:
         raise InputNotFoundError(
-            f"{output.shown} has no earlier result than run {now} to roll back to; to publish "
-            "nothing there, so that later nights go on from the night before: distsvc rollback "
+            f"{output.shown} has no earlier result than run {now}. To withdraw run {now}, so that "
+            "later nights continue the night before: distsvc rollback "
             f"{output.shown} --withdraw"
         )
     return max(found, key=lambda one: one.created)

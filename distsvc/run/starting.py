@@ -145,21 +145,21 @@ def _notes_on_later(
         replaces = f"replaces run {published.run_id}"
         if date is not None and published.run_date > date:
             notes.append(
-                f"this run of {date} {replaces} of {published.run_date}, which is later: nights "
-                "that continued that run keep its ids"
+                f"this run of {date} {replaces} of the later date {published.run_date}: nights "
+                "that continued the replaced run keep their ids"
             )
         if later := _dates(later_runs(output.store.address, published), repeated_until):
             notes.append(
-                f"this run {replaces}, which these later nights continued: {later}; to let them "
-                "continue this run, run them again with --overwrite"
+                f"this run {replaces}, which these later nights continued: {later}; to let later "
+                "nights continue this run, run these nights again with --overwrite"
             )
     if lineage is None or date is None or job.model.mode == "assign":
         return notes
     found = passing_runs(output.store.address, lineage.named(), date)
     if passing := _dates(found, repeated_until):
         notes.append(
-            f"these nights continue an earlier run than this one: {passing}; to let them continue "
-            "this run, run them again with --overwrite"
+            f"these nights continue an earlier run, not this run: {passing}; to change that, run "
+            "these nights again with --overwrite"
         )
     return notes
 
@@ -448,13 +448,12 @@ def _why_outdated(run: RunDirectory, request: Request) -> str:
         if before.run_id == then.run_id:
             return ""
         if before.is_published or then.run_id in before.candidates():
-            return f"it continues {then}, which was withdrawn or replaced"
+            return f"the interrupted run continues {then}, which was withdrawn or replaced"
         now = request.continued
-        fresh = f"which goes on from {now.path}" if now else "where cluster ids start at 0"
+        fresh = f"which continues {now.path}" if now else "where cluster ids start at 0"
         raise InterruptedRunError(
-            f"output.path {request.output.shown} holds the interrupted run {run.name}, but the run "
-            f"that it continues, {then}, is no longer published; give --fresh for a new run, "
-            f"{fresh}"
+            f"output.path {request.output.shown} holds the interrupted run {run.name}, but its "
+            f"previous run, {then}, is no longer published; give --fresh for a new run, {fresh}"
         )
     return ""
 

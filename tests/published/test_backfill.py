@@ -143,15 +143,17 @@ def test_a_held_night_names_the_night_that_it_continues(job_file, tmp_path):
     strict = ("checks.min_rows=1000",)
     nights(job_file, last=DAYS[0])
     for day in DAYS[1:3]:  # a held night is no withdrawn one
-        assert f"It continues {first}. " in nights(job_file, day, day, settings=strict)[0].words
+        assert (
+            f"This run continues {first}. " in nights(job_file, day, day, settings=strict)[0].words
+        )
     nights(job_file, DAYS[1], DAYS[1])
-    assert f"It continues {second}. " in nights(job_file, DAYS[2], settings=strict)[0].words
+    assert f"This run continues {second}. " in nights(job_file, DAYS[2], settings=strict)[0].words
     withdraw(second)
     held = nights(job_file, DAYS[2], settings=strict)[0].words
-    assert f"It continues {first}, since {second} was withdrawn. " in held
+    assert f"This run continues {first}, since {second} was withdrawn. " in held
     withdraw(first)
     held = nights(job_file, DAYS[2], settings=strict)[0].words
-    assert f"It continues no night: {second}, {first} were withdrawn. " in held
+    assert f"This run continues no night: {second}, {first} were withdrawn. " in held
 
 
 def test_printed_commands_start_an_interrupted_night_with_another_input_over(

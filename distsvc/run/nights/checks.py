@@ -106,7 +106,7 @@ def _rows_against_last(run: RunMetrics) -> Value:
     if not before:
         return NOT_MEASURED
     usual = median(before)
-    words = f"those of the run before ({usual:,.0f})"
+    words = f"the rows of the run before ({usual:,.0f})"
     if len(before) > 1:
         words = f"the median of the last {len(before)} runs ({usual:,.0f})"
     return "rows are", run.labelled.counts.n_rows / max(usual, 1.0), f"times {words}"

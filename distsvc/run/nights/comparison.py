@@ -162,14 +162,14 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
     unclaimed = run.read(LINEAGE).facts.get(UNCLAIMED) if run.has(LINEAGE) else None
     if unclaimed:
         notes.append(
-            "the ids of new clusters could not be reserved, so another run that continues the same "
-            f"run may also use them: {unclaimed}"
+            "ids of new clusters could not be reserved, so another run that continues the same run "
+            f"may use the same ids for other clusters: {unclaimed}"
         )
     extra = _unknown_columns(run, job)
     if extra:
         notes.append(
             f"columns ignored, because the previous model lacks them: {truncated(extra)}; to use "
-            "them, name all features in input.columns, and refit"
+            "these, name all features in input.columns, and set model.mode = 'refit'"
         )
     return notes
 
@@ -444,8 +444,8 @@ def write_moves(
             if is_text(kind) != is_text(kind_before):
                 notes.append(
                     f"ids in {name!r} are {'' if is_text(kind) else 'not '}text, unlike those in "
-                    f"{previous.path}: an id that is written differently counts as another id; "
-                    "give the column its previous type"
+                    f"{previous.path}: ids match only if they are written alike; give the column "
+                    "its previous type"
                 )
             sides = [
                 _split(tables, kind, n_buckets, folder / side)
@@ -476,8 +476,8 @@ def write_moves(
     had_common = any(one.name == "max_ids_moved" and one.found is not None for one in checks)
     if not n_both and moves["gone"] and had_common:
         notes.append(
-            f"no id in {name!r} is in the previous run, at {previous.path}, which shares ids with "
-            "the run before it: are ids written differently now?"
+            f"no id in {name!r} occurs in the previous run, at {previous.path}, though earlier "
+            "runs had ids in common: are ids written differently now?"
         )
     return (moves["moved"] / n_both if n_both else None), notes
 

@@ -71,7 +71,7 @@ class Previous:
             return ""
         is_own = store_of(output).address == self.address
         return (
-            f"the run before, {self.path}, was published although checks failed; to undo that: "
+            f"the run before, {self.path}, was published although checks failed; to undo this: "
             f"distsvc rollback {self.path}{'' if is_own else ' --withdraw'}, then run this night "
             "again"
         )
@@ -135,7 +135,7 @@ def ignored_settings(job: Job, previous: Previous | None) -> list[str]:
     fitted = PreprocessConfig(**_preprocessing(previous)).model_dump(mode="json")
     return [
         f"preprocess.{key} = {own[key]!r} is ignored: the model of {previous.path} was fitted with "
-        f"{fitted[key]!r}; to change it, run one night with model.mode = 'refit'"
+        f"{fitted[key]!r}; to use {own[key]!r}, run one night with model.mode = 'refit'"
         for key in _preprocessing(previous)
         if key in own and own[key] != fitted[key]
     ]

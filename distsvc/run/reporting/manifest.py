@@ -60,7 +60,7 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
     shown, failed = output.shown, "; ".join(check.words for check in report.failed)
     stays = f"Nothing is published in {shown}."
     if output.run_id:
-        stays = f"What was published in {shown} stays."
+        stays = f"The earlier result in {shown} stays published."
     goes_on = _continued_night(context.job.continuity.previous, previous)
     back = previous.way_back(output.shown) if previous else ""
     page = f"{shown.rstrip('/')}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}"
@@ -82,8 +82,8 @@ def _continued_night(paths: Sequence[str], previous: Previous | None) -> str:
             withdrawn += [path] if any(one.override or not one.failed for one in found) else []
     since = f"{truncated(withdrawn, 3)} {'was' if len(withdrawn) == 1 else 'were'} withdrawn"
     if previous is None:
-        return f"It continues no night: {since}. " if withdrawn else ""
-    return f"It continues {previous.path}{f', since {since}' if withdrawn else ''}. "
+        return f"This run continues no night: {since}. " if withdrawn else ""
+    return f"This run continues {previous.path}{f', since {since}' if withdrawn else ''}. "
 
 
 def make_manifest(

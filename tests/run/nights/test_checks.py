@@ -75,7 +75,7 @@ def test_after_an_overridden_check_a_failed_one_advises_a_rollback(shop):
     publish_held(str(shop.out(SECOND)), run_id)
     with pytest.raises(CheckFailedError) as caught:
         shop.run(THIRD, checks=checks)
-    ways = f"to undo that: distsvc rollback {shop.out(SECOND)} --withdraw, then run this night"
+    ways = f"to undo this: distsvc rollback {shop.out(SECOND)} --withdraw, then run this night"
     assert re.search(ways, str(caught.value))
     assert any(re.search(ways, text) for text in caught.value.report.warnings), "the page says so"
     assert not any("rollback" in text for text in shop.run(THIRD).warnings)
@@ -120,7 +120,7 @@ FOUND = {
         ("unique_id", True, {"ids": None}, "not measured, none expected"),
         ("max_rows", 800, {}, "900 rows, at most 800 expected"),
         ("rows_against_last", [0.5, 2.0], {"before": [300]},
-         "rows are 3.00 times those of the run before (300), 0.5 to 2 expected"),
+         "rows are 3.00 times the rows of the run before (300), 0.5 to 2 expected"),
         ("rows_against_last", {"limit": [0.5, 2.0], "nights": 4}, {"before": [900, 300, 500]},
          "rows are 1.80 times the median of the last 3 runs (500), 0.5 to 2 expected"),
         ("rows_against_last", [0.5, 2.0], {}, "not measured, 0.5 to 2 expected"),

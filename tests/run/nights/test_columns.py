@@ -10,8 +10,8 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 
 COLUMNS = {"columns": ["x0", "x1"]}
 IGNORED = (
-    "columns ignored, because the previous model lacks them: more; to use them, name all features "
-    "in input.columns, and refit"
+    "columns ignored, because the previous model lacks them: more; to use these, name all "
+    "features in input.columns, and set model.mode = 'refit'"
 )
 
 

@@ -65,7 +65,7 @@ def test_a_late_night_names_later_ones_unless_it_has_no_model_of_its_own(shop):
     for date in FIRST, THIRD:
         night(shop, date, TWO)
     for mode in "assign", "refit":
-        model, named = {"n_clusters": 2, "mode": mode}, f"an earlier run than this one: {THIRD} ("
+        model, named = {"n_clusters": 2, "mode": mode}, f"an earlier run, not this run: {THIRD} ("
         _, report = night(shop, SECOND, TWO, overwrite=True, model=model)
         assert any(named in text for text in report.warnings) == (mode == "refit")
 
@@ -82,4 +82,4 @@ def test_ids_that_can_not_be_reserved_give_a_warning(shop, monkeypatch):
     monkeypatch.setattr(Lineage, "enter", refuse)
     ids, report = night(shop, SECOND, ALL)
     assert ids[2] == 2
-    assert any(text.startswith("the ids of new clusters could not") for text in report.warnings)
+    assert any(text.startswith("ids of new clusters could not") for text in report.warnings)

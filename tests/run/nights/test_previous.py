@@ -92,8 +92,8 @@ def test_a_run_whose_previous_run_is_gone_needs_fresh(nights, at, left, monkeypa
     for day in DAYS[:3]:
         if day not in left:
             shutil.rmtree(nights.out(day))
-    what = f"that it continues, run {before} at {nights.out(THIRD)}, is no longer published"
-    instead = "which goes on from .*01$" if left else "where cluster ids start at 0$"
+    what = f"its previous run, run {before} at {nights.out(THIRD)}, is no longer published"
+    instead = "which continues .*01$" if left else "where cluster ids start at 0$"
     for _ in range(2):
         with pytest.raises(JobFileError, match=f"{what}; give --fresh for a new run, {instead}"):
             nights.run(FOURTH)
@@ -154,7 +154,7 @@ def test_a_name_for_an_id_that_was_never_given_is_a_warning(shop):
     assert about == ["names: no cluster has or had the id 9, named 'loud'; ids go from 0 to 2"]
     job = load_job(shop.job_file(names={"2": cluster_names(found)[0]}), (), DAYS[0])
     [about] = [one for one in run_job(job).warnings if one.startswith("names: ")]
-    assert "; give one of them another name" in about
+    assert "; give one of these clusters another name" in about
     shop.table(DAYS[1], rows(300, 200, 100)[0])
     shop.run(DAYS[1], model={"n_clusters": 4})
     renamed = shop.run(DAYS[0], names={"3": "of the next night", "4": "loud"}).warnings

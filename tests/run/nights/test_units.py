@@ -142,7 +142,7 @@ def test_a_withdrawn_night_is_skipped(three_nights):
     assert manifest.run_id == run_id
     assert later == [(THIRD, str(shop.out(THIRD)), True)]
     [held] = Output(shop.out(THIRD)).candidates()
-    words = f"it continues run {run_id}, which is no longer published at {out}: its cluster ids"
+    words = f"this run continues run {run_id}, which is no longer published at {out}: cluster ids"
     assert words in status_lines(status(shop.out(THIRD)))[1]
     said = CliRunner().invoke(main, ["publish", str(shop.out(THIRD)), "--held", held]).stdout
     assert f"warning: {words}" in said
@@ -154,7 +154,7 @@ def test_a_withdrawn_night_is_skipped(three_nights):
     assert report.lineage.moved < 0.01
     said = CliRunner().invoke(main, ["publish", out, "--held", run_id]).stdout
     assert re.match("run .* is published: 3 clusters in 600 rows, .*\n.* ids 0, 1.* end here", said)
-    assert f"these nights continue an earlier run than this one: {THIRD} (" in said
+    assert f"these nights continue an earlier run, not this run: {THIRD} (" in said
     assert f"backfill JOB.toml --from {THIRD} --to {THIRD} --reprocess completed" in said
     assert read_labels(out).equals(labels), "it can be published again"
     assert withdraw(out)[1] == []
