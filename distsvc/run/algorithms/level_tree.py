@@ -337,13 +337,13 @@ def _why(found: LevelSets) -> list[str]:
         differ += f" and the number of leading components ({spaces[0]} to {spaces[-1]})"
     text = [f"{n_models} models were trained that differ in {differ}."] if n_models > 1 else []
     if answer.n_clusters == 1:
-        none = "No split of any of them is clear enough to be kept: one cluster."
+        none = "No model has a clear split: the answer is one cluster."
         return [*text, none]
     if n_models > 1:
         which = f"gamma {chosen.gamma:.3g}"
         which += f" on {chosen.n_components} components" if len(spaces) > 1 else ""
         text.append(
-            f"{n_agree} of them find these clusters (adjusted Rand index above 0.8). The "
+            f"{n_agree} of the models find these clusters (adjusted Rand index above 0.8). The "
             f"figure shows the model whose proposal agrees best with all others, {which}."
         )
     scale = np.sqrt(min(1.0, REFERENCE_ROWS[found.granularity] / found.n_rows))

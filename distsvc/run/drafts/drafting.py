@@ -119,7 +119,7 @@ def _columns(profile: "TableProfile", is_dated: bool) -> list[str]:
                 "is often more useful: add one to the table, such as the days since the last order."
             )
     if profile.id is not None and is_dated:
-        lines.append(_line("id", profile.id, "names each row every night: for moves and SQL"))
+        lines.append(_line("id", profile.id, "identifies a row in all nights: for moves and SQL"))
     elif profile.id is not None:
         lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, not a feature"

@@ -358,7 +358,10 @@ class IdReport:
         if self.missing:
             have = "row has" if self.missing == 1 else "rows have"
             notes.append(f"{self.missing:,} {have} no id: {column!r} is missing there")
-        return [f"{note}; [checks] unique_id = true holds such a run back" for note in notes]
+        return [
+            f"{note}; to hold the run back in this case: [checks] unique_id = true"
+            for note in notes
+        ]
 
 
 def counts_ids(kind: pa.DataType) -> bool:

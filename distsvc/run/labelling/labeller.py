@@ -1,6 +1,7 @@
-"""The labeller of a run: a rule with the ids of its clusters, and the bin edges of its counts.
+"""The labeller of a run: the rule that labels its rows, and the published ids of its clusters.
 
-A run that continues another one also has that run's labeller.
+The labeller also has the bin edges by which labelled rows are counted. A run that continues an
+earlier run also has the labeller of the earlier run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +20,13 @@ from distsvc.run.work.directory import Result, RunDirectory
 HISTOGRAM_BINS = 60
 RULE = "rule"
 COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
-"""Names of a result and of its arrays: counts on the table that the model learned from."""
+"""Names of a stored result and its arrays: counts of the table that the model learned from."""
 
 OWN, PREVIOUS, REFERENCE = "", "previous-", "reference-"
-"""Prefixes of results: of the run itself, of the previous run, and of the reference for drift."""
+"""Prefixes of the names of stored results.
+
+They distinguish results of the run itself, of the previous run, and of the reference for drift.
+"""
 
 MIN_UNIT_ROWS, MAX_UNIT_ROWS = 100, 1024
 """Minimum and maximum number of rows that are examined for changes of a unit."""
@@ -49,9 +53,10 @@ class Labeller:
         raw: np.ndarray,
         pilot: np.ndarray,
     ) -> Self:
-        """Return the labeller of a rule; the pilot, `raw` and prepared, gives the bin edges.
+        """Return the labeller of a rule, with bin edges that are computed from the pilot.
 
-        `ids` has the ids of the clusters (k,), and the next unused id.
+        `raw` and `pilot` are the pilot's rows as stored and as prepared. `ids` has the ids of the
+        clusters (k,), and the next unused id.
         """
         edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
@@ -75,14 +80,17 @@ class Labeller:
         factors = unit_factors(self.column_edges, rows.astype(np.float64))
         return [
             f"values of {name!r} in the first {len(rows):,} rows are {times_in_words(factor)} "
-            "those of the model's table: its unit may have changed"
+            f"the values of the model's table: the unit of {name!r} may have changed"
             for name, factor in zip(self.columns, factors, strict=True)
             if np.isfinite(factor)
         ]
 
     @classmethod
     def read(cls, run: RunDirectory, of: str = OWN) -> Self:
-        """Return the labeller with the prefix `of` in a run; `DataError` if it is damaged."""
+        """Return a labeller that is stored in a run; `DataError` if it is damaged.
+
+        `of` is the prefix of the stored result, such as `PREVIOUS`.
+        """
         found = run.read(of + RULE)
         try:
             rule = rule_named(found.facts.get("algorithm", "")).restored(found.facts, found.arrays)
@@ -120,7 +128,7 @@ def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
 
 
 def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
-    """Return the typical rows of a labeller; `DataError` if one is too long for a rule."""
+    """Return the typical rows in a stored labeller; `DataError` if one is too long."""
     try:
         check_length(arrays["typical"], 2.0 * MAX_ROW_LENGTH)
     except UnusableRowsError:
@@ -132,9 +140,9 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
 
 
 def read_labellers(run: RunDirectory, of: str) -> tuple[Labeller, Labeller | None]:
-    """Return this run's labeller, and the previous run's or None.
+    """Return the labeller of this run, and the labeller of the previous run or None.
 
-    If the previous model labels this run, both are the previous run's labeller.
+    If `of` is `PREVIOUS`, the previous model labels this run, and both labellers are equal.
     """
     labeller = Labeller.read(run, of)
     if of == PREVIOUS:

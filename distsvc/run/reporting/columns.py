@@ -297,7 +297,7 @@ class SeparatingColumn:
         if len(self.pairs) == 1:
             count = "clusters {} and {} differ".format(*self.pairs[0])
         if self.among_numbers:
-            return f"{count} in no number but {self.column}"
+            return f"{count} in only one number, {self.column}"
         return f"{ALL_DIFFER_ONLY_IN if self.separates_all else f'{count} only in'} {self.column}"
 
     @property

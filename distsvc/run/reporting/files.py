@@ -269,8 +269,8 @@ def _odd_names(report: Report, next_id: int, n_later: int) -> Iterator[str]:
     for number, name in names.items():
         if name in made:
             yield (
-                f"names: cluster {number} is named {name!r}, and by its columns, so is cluster "
-                f"{made[name]}; give one of them another name"
+                f"names: cluster {number} is named {name!r}, and cluster {made[name]} gets the "
+                "same name from its columns; give one of these clusters another name"
             )
         if int(number) >= max(next_id, n_later):
             yield (

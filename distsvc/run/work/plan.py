@@ -238,12 +238,12 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> str | None:
         of_before = truncated([repr(value) for value in known.known])
         raise DataError(
             f"column {known.column!r} has only values that are new to the previous run, such as "
-            f"{shown(next(iter(counts)))}; that run knows {of_before}: mend the table, or remove "
+            f"{shown(next(iter(counts)))}, expected {of_before}: mend the table, or remove "
             "continuity.previous, so that cluster ids start at 0"
         )
     return (
         f"{rest:.1%} of the values of {known.column!r} ({known.rest:.1%} when the categories were "
         f"chosen) are new or rare, such as {known.commonest_unknown(counts)}, and count as "
-        f"{'missing' if is_missing else repr(BUCKET)}; a job without the section [continuity] "
-        "chooses the categories again, and its cluster ids start at 0"
+        f"{'missing' if is_missing else repr(BUCKET)}; to choose the categories again, remove the "
+        "section [continuity], so that cluster ids start at 0"
     )

@@ -387,7 +387,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "ignored columns": "Columns not used, since {because}: {names}.",
     "goes on from": "Cluster ids continue those of run {published} in {path}.",
     "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",
-    "another output": "{taken} has the result of a run with other options. This result goes to "
+    "another output": "{taken} has the result of a run with other options. This run writes to "
     "{path}.",
     "moves": "{moved:,} ids are in another cluster than in the run before, {new:,} ids are new, "
     "{gone:,} are gone.",
@@ -422,9 +422,9 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "check": "Check {state}: {words}.",
     "note": "{because}.",
     "warning": "Warning: {because}",
-    "older candidate given up": "Run {run}, the oldest that a check held back, was removed.",
-    "already published": "{output} has this result already: the job is the same, and so are names, "
-    "sizes and times of the input's files. If only their content is new, add --overwrite --fresh.",
+    "older candidate given up": "Run {run}, the oldest run that a check held back, was removed.",
+    "already published": "{output} already has this result, of the same job and of input files "
+    "with the same names, sizes and times. If a file did change, add --overwrite --fresh.",
     "demo": "{job}: {clusters} clusters.",
     "defect": "A defect of distsvc: {error}",
 }

@@ -106,7 +106,7 @@ def test_every_model_is_listed(run, part):
 
 def test_reasons_for_several_clusters(part):
     assert part.why[0].startswith("3 models were trained that differ in the width of the kernel")
-    assert "of them find these clusters" in part.why[1]
+    assert "of the models find these clusters" in part.why[1]
     assert part.why[2].startswith("The weakest split is ")
     assert [row.name for row in part.granularity] == ["coarse", "default", "fine"]
     assert [row.rows for row in part.granularity] == [600, 600, 600]
@@ -115,7 +115,7 @@ def test_reasons_for_several_clusters(part):
 
 def test_reasons_for_one_cluster(one_cluster):
     told = levels_part(one_cluster)
-    assert told.why[-2] == "No split of any of them is clear enough to be kept: one cluster."
+    assert told.why[-2] == "No model has a clear split: the answer is one cluster."
     chance = f"{100 * one_cluster.answer.agreement:.0f} of 100 cases."
     assert told.why[-1] == f"A different sample would give the same clusters in about {chance}"
     assert [branch.kept for branch in told.tree.branches].count(True) == 1

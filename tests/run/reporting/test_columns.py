@@ -263,7 +263,7 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
     region = np.where(flag, 1.0, 2.0)
     (one,) = found(*rows(2 * y + flag, x=x, price=price, region=region, noise=noise, more=more))
     assert one.note == (
-        "3 pairs of clusters differ in no number but price: one cluster's values are about 100 "
+        "3 pairs of clusters differ in only one number, price: one cluster's values are about 100 "
         "times the other's. Do some rows have another unit?"
     )
     assert found(*rows(flag.astype(int), x=x, price=price**0.2, region=region, noise=noise)) == []
