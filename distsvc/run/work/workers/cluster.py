@@ -97,8 +97,8 @@ def connect(
     `SMALL_BYTES` has no workers. A larger table has one for each core that this process may use.
 
     Raises `TemporaryError` if the scheduler does not answer or has no worker. Raises `JobFileError`
-    if the address is wrong, if workers have other package versions than the driver, or if the
-    machine has too little memory for the workers.
+    if the address is wrong, or if workers have other package versions than the driver. It is also
+    raised if the machine has too little memory for the workers.
     """
     workers = config.workers
     try:
