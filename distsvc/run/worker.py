@@ -1,4 +1,4 @@
-"""Module that workers on this machine import first: all tasks, and numba's initialisation."""
+"""Module that workers on this machine import first. It loads all tasks, and initialises numba."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Faster start and end of processes of commands and workers."""
+"""Functions that make the processes of commands and workers start and end faster."""
 
 import atexit
 import gc
@@ -8,7 +8,10 @@ from importlib.abc import MetaPathFinder
 
 
 def lean() -> None:
-    """Block pandas, which is never used, and most garbage collections."""
+    """Make this process start and end faster, for a command or a worker.
+
+    From now on, an import of pandas fails, and garbage is rarely collected.
+    """
     gc.set_threshold(1_000_000)  # imports create a million objects, and no garbage
     atexit.register(gc.freeze)  # no collection at the end
     if not is_lean():
@@ -21,7 +24,7 @@ def is_lean() -> bool:
 
 
 def skip_docstrings() -> None:
-    """Leave the lists of properties out of matplotlib's docstrings, in commands and workers."""
+    """Make the import of matplotlib faster in commands and workers, by shorter docstrings."""
     # Making these lists takes a third of matplotlib's import, and commands never show them.
     if is_lean():
         with suppress(ImportError):
