@@ -1,4 +1,4 @@
-"""Arrays and JSON in files, which are written whole or not at all, and never as pickles.
+"""Arrays and JSON in files. A file is written whole or not at all, and contains no pickles.
 
 Small arrays that belong together share an ``.npz`` file. A large array is an ``.npy`` file, which
 is mapped and read in parts.
@@ -34,7 +34,7 @@ MOST_JSON = 256 * 2**20
 """Maximum number of bytes of a JSON file."""
 
 SEAL = "crc32"
-"""The key of the checksum in sealed JSON."""
+"""Key of the checksum that `sealed` adds to a JSON object."""
 
 
 @contextmanager
@@ -87,7 +87,10 @@ def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
 
 
 def read_regular(path: Path, most_bytes: int = MOST_JSON) -> bytes:
-    """Return a file's bytes, `most_bytes` + 1 if it is larger; `OSError` for a pipe or a device."""
+    """Return the content of a file, but at most its first `most_bytes` + 1 bytes.
+
+    The extra byte shows the caller that the file is too large. `OSError` for a pipe or a device.
+    """
     with open(path, "rb", opener=_regular) as stream:
         return stream.read(most_bytes + 1)
 
@@ -150,7 +153,10 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
-    """Read a file of `write_arrays`, or only one array of it; `DataError` if it is damaged."""
+    """Return the arrays by name from a file that `write_arrays` wrote.
+
+    With `only`, the array of this name is returned alone. `DataError` if the file is damaged.
+    """
     with _readable(path), open(path, "rb", opener=_regular) as stream:
         archive = zipfile.ZipFile(io.BytesIO(stream.read()))
         found = {}

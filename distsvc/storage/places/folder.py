@@ -26,7 +26,7 @@ NOWHERE = FileNotFoundError, NotADirectoryError
 """Errors of a path that does not exist."""
 
 RUNS = ".runs"
-"""Name of the folder, in an output, for everything that readers don't need."""
+"""Name of an output's internal folder, with the lock, records, and files of all runs."""
 
 
 class Fence(NamedTuple):
@@ -48,7 +48,7 @@ class ChangedError(TemporaryError):
 
 
 class HeldError(TemporaryError):
-    """Another process holds a store."""
+    """Another process has locked a store."""
 
 
 class FencedError(TemporaryError):
@@ -58,8 +58,9 @@ class FencedError(TemporaryError):
 class Folder:
     """A folder of a disk; `Bucket` has the same methods.
 
-    Methods raise `TemporaryError` if the disk does not answer. With a fence, each change is a
-    rename from or to `Fence.spare`. It fails if the next lock holder has removed that folder.
+    Methods raise `TemporaryError` if the disk does not answer. A lock holder's store has a fence:
+    it changes a file by renaming it from or to the holder's own folder, `Fence.spare`. The next
+    holder removes that folder, so that later changes by the old holder fail.
     """
 
     def __init__(self, path: str | os.PathLike[str], fence: Fence = NO_FENCE):
@@ -76,11 +77,14 @@ class Folder:
         return Folder(self.root / name, self._fence)
 
     def fenced(self, fence: Fence) -> "Folder":
-        """Return this store for a lock holder; changes fail once another process has the lock."""
+        """Return this store with a fence: changes fail once another process has the lock."""
         return Folder(self.root, fence)
 
     def begin_holding(self, token: str) -> Path:
-        """Create and return a lock holder's folder (`Fence.spare`); a bucket returns None."""
+        """Create and return a lock holder's own folder, `Fence.spare`; `token` is its name.
+
+        A bucket has no such folders, so its method returns None.
+        """
         own = self.root / HOLDERS / token
         arrays.make_folder(own)
         return own
@@ -115,20 +119,24 @@ class Folder:
         return found
 
     def folders(self, name: str = "") -> list[str]:
-        """Return the names of the folders directly in a folder, without links."""
+        """Return the names of the folders directly inside a folder; symbolic links are skipped."""
         with suppress(*NOWHERE), _reached(self.root / name), os.scandir(self.root / name) as found:
             return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
         return []
 
     def local(self, name: str) -> Path:
-        """Return the path of a local copy of a file; only for files that never change."""
+        """Return a local path at which to read a file that never changes.
+
+        It is the file's own path on a disk. A bucket downloads the file to a cache.
+        """
         return self.root / name
 
     @contextmanager
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
         """Yield a path for a new file; the file is stored if the body raises no error.
 
-        With `again`, a bucket keeps a local copy. Errors as in `arrays.writing`.
+        If the file will be read `again`, a bucket keeps a local copy. Errors as in
+        `arrays.writing`.
         """
         path = self.root / name
         arrays.make_folder(path.parent)
@@ -143,8 +151,9 @@ class Folder:
     def remove(self, name: str, mark: str | None = None) -> bool:
         """Remove a file if its version is `mark` (None: any); return True if it was removed.
 
-        Empty parent folders are removed, too. If `name` is a folder, its empty folders are removed.
-        In a bucket, `REMOVED_RECORD` replaces a file with a given `mark`.
+        Parent folders that become empty are removed, too. If `name` is a folder, only the empty
+        folders in it are removed. A bucket can't remove a file on a condition. If `mark` is given,
+        it overwrites the file with `REMOVED_RECORD` instead.
         """
         path = self.root / name
         with _reached(path):
@@ -307,7 +316,10 @@ class Folder:
 
     @contextmanager
     def _taken(self, path: Path) -> Iterator[Path]:
-        """Yield the path at which to delete a file or folder; a fence moves it to `Fence.spare`."""
+        """Yield the path at which the caller deletes a file or a folder.
+
+        With a fence, the file or folder is first moved into `Fence.spare`.
+        """
         if self._fence.spare is None:
             yield path
             return
