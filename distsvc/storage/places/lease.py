@@ -2,8 +2,8 @@
 
 The holder renews a record of itself every few seconds. Another process takes over once the holder
 is gone: at once if it can see the holder's process, else if the record has not changed for a while.
-A suspended holder does not notice that, so its stores check the lease before each change
-(`Folder.fenced`). docs/design/004-publication.md gives the reasons.
+A suspended holder does not notice that another process took over. So its stores check the lease
+before each change (`Folder.fenced`). docs/design/004-publication.md gives the reasons.
 """
 
 import datetime
@@ -124,7 +124,11 @@ def hold_lease(
     doing: State = dict,
     removes: bool = False,
 ) -> Iterator[Lease]:
-    """Hold the folder `runs` of an output; errors as in `publication.Output.locked`."""
+    """Take the lease of an output, yield it, and renew it until the body ends.
+
+    `runs` is the folder for the lease's record. The record stores `removes` and, at each renewal,
+    the result of `doing`. Errors as in `publication.Output.locked`.
+    """
     job = {"since": _now(), "job_sha256": job_sha256, "beat": 0}
     job |= {"removes": True} if removes else {}
     lease = Lease(runs, Holder.model_validate(who() | job))
@@ -148,7 +152,10 @@ def hold_lease(
 
 
 def is_gone(holder: Holder) -> bool | None:
-    """Return True if the process of a record is gone; None if it is invisible from here."""
+    """Return True if the process of a record has ended.
+
+    None if this is unknown, since the record is from another machine, boot or container.
+    """
     here = who()
     if any(getattr(holder, key) != here[key] for key in SEEN_BY):
         return None
@@ -165,7 +172,11 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record when no running process has the lease, or raise the error of `_refusal`."""
+    """Write the lease's record once no running process has the lease, else raise `_refusal`.
+
+    If `alone_here`, a file lock excludes other processes of this machine. `asking` are the last
+    three arguments of `_refusal`.
+    """
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + TIMES.silence
     first = found

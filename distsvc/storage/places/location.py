@@ -1,4 +1,4 @@
-"""Locations of inputs, and versions of files, by which a run detects that its input changes."""
+"""Locations of inputs, and versions of their files, which show a run that its input changed."""
 
 import datetime
 import hashlib
@@ -48,7 +48,7 @@ class Location:
 
     @classmethod
     def of(cls, url: str, s3: Mapping[str, object] = MappingProxyType({})) -> "Location":
-        """Return the location of a path or URL; `s3` are more options of fsspec.
+        """Return the location of a path or URL; `s3` are further arguments of fsspec for S3.
 
         `JobFileError` if the URL has credentials, or is of an unsupported kind.
         """
@@ -124,7 +124,7 @@ class Location:
         return store
 
     def open(self, cache: str = "none") -> pa.NativeFile:
-        """Open the file for pyarrow; `cache` is fsspec's, for remote files."""
+        """Open the file for pyarrow; `cache` is fsspec's cache type for a remote file."""
         # pyarrow reads a local file itself without holding Python's lock.
         if self.is_local:
             return pa.OSFile(self.path)
@@ -135,9 +135,10 @@ class Location:
 
     @contextmanager
     def naming_errors(self, any_kind: bool = False) -> Iterator[None]:
-        """Turn errors of reading into a `DataError` or `TemporaryError` with the location.
+        """Turn errors in the body into a `DataError` or `TemporaryError` that names the location.
 
-        Errors that `classify_error` does not know are raised unchanged, unless `any_kind`.
+        Errors that `classify_error` does not know are raised unchanged. If `any_kind` is True,
+        these errors become a `DataError`, too.
         """
         try:
             yield
@@ -201,7 +202,7 @@ def version_of(place: Location, info: Info | None = None) -> Version:
 
 
 def combined_version(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
-    """Return a version for many files, by name; it changes if any file changes."""
+    """Return one version for many named files; it changes if any of the files changes."""
     found = sorted(versions)
     digest = hashlib.sha256(json.dumps([(n, v.size, v.tag) for n, v in found]).encode())
     size = sum(version.size or 0 for _, version in found)

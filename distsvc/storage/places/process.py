@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 SEEN_BY = "host", "boot", "namespace"
-"""Keys of `who` that are equal for two processes that can see each other."""
+"""Keys of `who` that identify the machine, boot and container in which a process id is valid."""
 
 
 def who() -> dict[str, JsonValue]:
@@ -73,7 +73,7 @@ def new_scratch(use: str) -> Path:
 
 
 def remove_left() -> None:
-    """Remove the folders of this user's ended processes."""
+    """Remove the scratch folders that ended processes of this user left behind."""
     place, folder = _place(), tempfile.gettempdir()
     try:
         names = os.listdir(folder)
