@@ -1,7 +1,8 @@
-"""The settings of remote stores for each library: credentials, time limits, retries.
+"""Settings of the libraries that access remote stores: credentials, time limits, retries.
 
 Inputs are read with fsspec, outputs are written with obstore, and deltalake or pyiceberg open their
-tables. Each gets the S3 settings of botocore (environment and configuration files) or of a catalog.
+tables. Each library gets botocore's S3 settings, from the environment and configuration files. For
+a table in an Iceberg catalog, it gets the catalog's settings.
 """
 
 from collections.abc import Mapping
@@ -74,14 +75,17 @@ def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Opt
 
 
 def leave_retries_to_botocore(fs: AbstractFileSystem) -> AbstractFileSystem:
-    """Return the file system; for S3, only botocore retries requests from now on."""
+    """Stop fsspec from retrying requests to S3, which botocore retries; return the file system.
+
+    File systems without retries are unchanged.
+    """
     if hasattr(fs, "retries"):
         fs.retries = 1
     return fs
 
 
 def _configured(protocols: tuple[str, ...], key: str) -> Options:
-    """Return the settings `key` of protocols in the user's fsspec configuration."""
+    """Return the options under `key` in the user's fsspec configuration of the protocols."""
     found = [fsspec.config.conf.get(protocol, {}).get(key, {}) for protocol in protocols]
     return {name: value for settings in found for name, value in settings.items()}
 
@@ -113,7 +117,7 @@ def iceberg_options(url: str) -> dict[str, str]:
 
 
 def delta_options(url: str) -> dict[str, str]:
-    """Return the storage options for the package deltalake; for S3 they have the credentials."""
+    """Return the storage options for the package deltalake: limits, and credentials for S3."""
     options = {
         "max_retries": str(STORE.input_tries),
         "retry_timeout": f"{STORE.silence}s",
@@ -157,7 +161,10 @@ def obstore_options(root: str) -> Options:
 
 
 def _s3_settings() -> dict[str, str]:
-    """Return botocore's address and keys of S3; nothing without botocore."""
+    """Return the region, endpoint and credentials for S3 that botocore finds.
+
+    The result is empty if botocore is not installed.
+    """
     try:
         from botocore.session import get_session
     except ImportError:

@@ -25,7 +25,10 @@ from distsvc.storage.places.process import new_scratch
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE, obstore_options
 
 SCHEME = "s3"
-"""The only supported kind of bucket: commits need conditions on ETags, which Google's lack."""
+"""Scheme of the URLs of supported buckets.
+
+A commit replaces an object only if its ETag is as expected, which Google's buckets can't check.
+"""
 
 REMOVED_RECORD = b"{}\n"
 """The content that marks an object as removed, since stores can't remove on a condition."""
@@ -34,8 +37,8 @@ REMOVED_RECORD = b"{}\n"
 class Bucket:
     """A prefix of a bucket, with the methods of `distsvc.storage.places.folder.Folder`.
 
-    A change is a conditional request, or the lease is checked before it. `JobFileError` if the URL
-    has credentials or names no bucket, or obstore is not installed.
+    The lease is checked before a change, and `swap` is a conditional request. `JobFileError` if the
+    URL has credentials or names no bucket, or obstore is not installed.
     """
 
     def __init__(self, url: str, fence: Fence = NO_FENCE):
@@ -128,7 +131,7 @@ class Bucket:
             self._delete(name, names)
 
     def _delete(self, name: str, names: list[str]) -> bool:
-        """Remove objects, and their cached copies; errors name `name`."""
+        """Remove the objects `names` and their cached copies; messages of errors show `name`."""
         with self._asking(name, write=True):
             self._store.delete([self._key(found) for found in names])
         for found in names:
@@ -223,7 +226,7 @@ def changed_since(place: Store, known: Mapping[str, Mapping[str, int | str]]) ->
 
 
 def store_of(address: str | os.PathLike[str]) -> Store:
-    """Return the store at a path or URL; `JobFileError` for a URL of another kind."""
+    """Return the store at a path or URL; `JobFileError` if the URL's scheme is not `SCHEME`."""
     scheme, separator, _ = str(address).partition("://")
     if not separator:
         return Folder(address)
