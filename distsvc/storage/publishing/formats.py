@@ -87,14 +87,17 @@ def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the meanings of a run's columns by name; `own` has the meanings that its rule sets."""
+    """Return the meaning of each published column of a run, by name.
+
+    `own` has texts of the run's rule, which replace the default texts.
+    """
     found = {column.name: column.meaning for column in published_columns(names)}
     found |= {name: own[name] for name in found if name in own}
     return {id_name: PUBLISHED_COLUMNS[0].meaning} | found
 
 
 def part_file(number: int) -> str:
-    """Return the name of a partition's part."""
+    """Return the file name of a part, such as ``part-00003.parquet``."""
     return f"part-{number:05d}.parquet"
 
 
@@ -110,7 +113,7 @@ class PartWriter:
     def add(
         self, ids: np.ndarray | pa.Array, columns: Mapping[str, np.ndarray | Sequence[object]]
     ) -> None:
-        """Add n rows: numbers or ids (n,), and the values (n,) of every column by name."""
+        """Add n rows: their ids or row numbers (n,), and the other columns' values (n,) by name."""
         expected = self._schema.names[1:]
         if columns.keys() != set(expected):
             raise ValueError(f"expected the columns {sorted(expected)}, found {sorted(columns)}")
@@ -130,7 +133,10 @@ class PartWriter:
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
-    """Return the paths of Parquet columns with repeated values: all but integer ids and floats."""
+    """Return the paths of the Parquet columns that are stored with a dictionary of their values.
+
+    These are all columns except integer ids and floats, whose values rarely repeat.
+    """
     paths = []
     for field in schema:
         nested = pa.types.is_list(field.type)
@@ -234,7 +240,11 @@ def _zarr_parts(
 
 
 def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> "Array":
-    """Return the array of a folder; only listed files are read."""
+    """Read the Zarr array of a folder into memory.
+
+    `files` are the names of the run's label files, and `local` returns a file's path. Other files
+    of the folder are ignored.
+    """
     import zarr
     from zarr.core.buffer import default_buffer_prototype
     from zarr.storage import MemoryStore
@@ -304,7 +314,11 @@ def label_files(manifest: Manifest) -> list[ListedFile]:
 def label_parts(
     manifest: Manifest, local: Callable[[str], Path] | Store, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yield published columns file by file; `local` returns a file's path, or is a store."""
+    """Yield the named columns of all published rows, in tables.
+
+    `local` is a function that returns the path of a listed file. It may also be the output's store,
+    whose files are compared with the manifest.
+    """
     files = {one.file: one for one in label_files(manifest)}
     place = local if callable(local) else lambda name: checked(local, files[name])
     found = 0

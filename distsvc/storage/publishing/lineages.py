@@ -1,7 +1,7 @@
 """The record of a lineage: the cluster ids of its runs, and the order of the runs.
 
-Runs that continue each other are a lineage. Two runs may continue the same predecessor, if a night
-is run after the next one. Their outputs don't list each other, so ids are claimed in a shared
+Runs that continue each other are a lineage. Two runs may continue the same predecessor, for example
+if a missed night is run later. Their outputs don't list each other, so ids are claimed in a shared
 record, ``.lineages/ID.json``, beside the outputs of the lineage, or in the output if runs replace
 each other. Manifests have the record's relative path, so the folder of all outputs can be moved or
 copied and continued. Runs in another bucket begin a new record.
@@ -102,7 +102,10 @@ class Lineage:
         return self._changed(claimed).claims[self.answer].first
 
     def enter(self) -> None:
-        """Add the run to the record; errors as in `claim`."""
+        """Add the run to the shared record.
+
+        `DataError` if the record is damaged; `TemporaryError` if other runs keep changing it.
+        """
         output = _relative(self.output, self.home)
         before = self.previous.run_id if self.previous else ""
         own = LineageRun(previous=before, run_date=self.run_date, output=output)
@@ -144,7 +147,10 @@ def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifes
 
 
 def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
-    """Return address and `LineageRun` of each published run among the `successors`, by date."""
+    """Return the published runs that continue a run, also indirectly, sorted by date.
+
+    Each is returned as the address of its output and its `LineageRun`.
+    """
     found = successors(address, manifest)
     return [(at, one) for at, name, one in found if _is_published(at, name)]
 
@@ -161,10 +167,11 @@ def successors(address: str, manifest: Manifest) -> list[tuple[str, str, Lineage
 def passing_runs(
     address: str, lineage: LineageName | None, run_date: str
 ) -> list[tuple[str, LineageRun]]:
-    """Return address and `LineageRun` of later runs that passed over a run, and their successors.
+    """Return the published runs that skipped a run, and the published runs that continue them.
 
-    The first run is at `address`, with the date `run_date`. A later run passed over it if its job
-    lists `address` before the run that it continued. All returned runs are published, by date.
+    The skipped run is at `address`, and has the date `run_date`. A later run skipped it if the
+    later run's job lists `address` before the run that it continued. Each result is the address
+    of an output and its `LineageRun`, sorted by date.
     """
     home, record = _record_of(address, lineage)
     passing = {
@@ -177,7 +184,7 @@ def passing_runs(
 
 
 def _passes(at: str, run_id: str, address: str) -> bool:
-    """Return True if a run is published at `at`, and passed over the run at `address`."""
+    """Return True if the run is published at `at`, and skipped the run at `address`."""
     found = _manifest(at)
     passed = found.passed if found is not None and found.run_id == run_id else ()
     return address in (store_of(path).address for path in passed)
@@ -239,7 +246,7 @@ def _is_published(address: str, run_id: str) -> bool:
 
 
 def _split(address: str) -> tuple[str, str]:
-    """Return the scheme and bucket of an address ("" for a path), and the path there."""
+    """Split "s3://bucket/out" into ("s3://bucket", "/out"), and a path into ("", path)."""
     scheme, found, rest = address.partition("://")
     bucket, _, path = rest.partition("/")
     return (f"{scheme}://{bucket}", f"/{path}") if found else ("", address)

@@ -16,7 +16,7 @@ from distsvc.storage.places.store import REMOVED_RECORD, Store
 
 MANIFEST = "manifest.json"
 PAGE, REPORT = COPIES = "report.html", "report.json"
-"""Names of copies beside the manifest, for people; the manifest lists the originals."""
+"""Names of the copies of report files beside the manifest; the manifest lists the originals."""
 STORED = f"{RUNS}/files"
 """The folder of published files, with a subfolder for each run."""
 UNNAMED = "job"
@@ -49,12 +49,10 @@ class Listed(Form):
 
 
 class ListedFile(Listed):
-    """A published file, with its temporary and its permanent path."""
+    """A published file, with two paths below the manifest's folder."""
 
-    # Two paths of the file below the manifest's folder: `file` exists while the run is published,
-    # `stored` also while the run is replaced or a candidate.
-    file: Annotated[str, AfterValidator(_plain_path)]
-    stored: Annotated[str, AfterValidator(_plain_path)]
+    file: Annotated[str, AfterValidator(_plain_path)]  # exists while the run is published
+    stored: Annotated[str, AfterValidator(_plain_path)]  # also if it is replaced or a candidate
     rows: Size | None = None  # number of labels; None for other files
     bytes: Size
     sha256: Sha256
@@ -145,13 +143,13 @@ class Manifest(Listed):
         return "" if name == UNNAMED else name
 
     def of_job(self, section: str, key: str) -> str:
-        """Return a key of the job file as text; "" if it is unknown."""
+        """Return the value of a key in the job file, as text; "" if the key is not set."""
         found = self.job.get(section)
         return str((isinstance(found, dict) and found.get(key)) or "")
 
     @property
     def passed(self) -> list[str]:
-        """The paths of ``continuity.previous`` before the path that this run continues."""
+        """The paths that ``continuity.previous`` lists before the run that this run continues."""
         section, continued = self.job.get("continuity"), self.previous and self.previous.path
         paths = section.get("previous") if isinstance(section, dict) else None
         paths = paths if isinstance(paths, list) else []
@@ -168,7 +166,7 @@ class Manifest(Listed):
 
     @property
     def works(self) -> set[str]:
-        """Ids of this run, and of the runs in whose folders its files are stored."""
+        """The id of this run, and the ids of other runs whose folders contain its files."""
         parts = [PurePosixPath(name).parts for name in self.stored if name.startswith(STORED)]
         return {self.run_id, *(part[2] for part in parts)}
 
@@ -208,7 +206,10 @@ def is_removed(content: bytes) -> bool:
 
 
 def listed_file(store: Store, manifest: Manifest, name: str) -> ListedFile:
-    """Return the only listed file of a name; `DataError` if there is none, or several."""
+    """Return the manifest's entry for a file, such as ``report.json``.
+
+    `DataError` if the manifest lists no file of this name, or several.
+    """
     found = [one for one in manifest.files if one.name == name]
     if len(found) != 1:
         where = f"{store.address}/{MANIFEST}"
