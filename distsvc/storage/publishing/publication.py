@@ -1,8 +1,8 @@
-"""The output of a job, whose commit is an atomic swap of the manifest.
+"""The output of a job, where a run is published by an atomic swap of the manifest.
 
-Files stay in ``.runs/files/RUN`` as long as a record lists them: the manifest, a candidate, a
-replaced manifest, or the work of a run that can resume. ``labels``, ``model`` and ``report``
-contain second names of published files. docs/design/004-publication.md gives the reasons.
+A file stays in ``.runs/files/RUN`` as long as it is listed in the manifest, a candidate, a replaced
+manifest, or the work of a run that can resume. While it is published, it has a second name in
+``labels``, ``model`` or ``report``. docs/design/004-publication.md gives the reasons.
 """
 
 import hashlib
@@ -46,13 +46,19 @@ from distsvc.storage.publishing.manifest import (
 from distsvc.storage.tables.files import SUCCESS, reaches
 
 PUBLISHED_FOLDERS = ("labels", "model", "report")
-"""Folders of published files, with a subfolder for each publication."""
+"""Names of the folders of published files; each publication adds a subfolder to each of them."""
 BEGUN = "begun.json"
-"""File needed to resume a run; it is removed first, so that no partly removed run is resumed."""
+"""Name of the file without which a run is not resumed.
+
+`Output.discard` removes it before the other files, so that no partly removed run is resumed.
+"""
 WORKDIR = "workdir.json"
 """File with the path of a run's work, if the work is not in the output."""
 CONTINUED = "previous.json"
-"""File that names the previous run of an unfinished run; in the output, never in `workdir`."""
+"""Name of the file that records the previous run of an unfinished run.
+
+It is always in the output, even if the unfinished run works in a `workdir`.
+"""
 CANDIDATES, REPLACED = "held", "replaced"
 """Names of the folders of candidates, and of replaced manifests."""
 MAX_CANDIDATES = 3
@@ -124,7 +130,11 @@ class Output:
     def new_work(
         self, digest: str, workdir: str | None = None, previous: ContinuedRun | None = None
     ) -> Store:
-        """Return the store of a new run's work, in `workdir` if given; `digest` starts its id."""
+        """Create a new run, and return the store for its work, in `workdir` if given.
+
+        The run's id begins with the first characters of `digest`. `previous` is recorded as the run
+        that it continues.
+        """
         name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", arrays.sealed(previous.model_dump()))
@@ -138,7 +148,10 @@ class Output:
 
     @staticmethod
     def new_name(digest: str) -> str:
-        """Return a new name for a run, an attempt or a publication."""
+        """Return a unique name that begins with the first characters of `digest`.
+
+        Runs, publications and attempts to resume a run have such names.
+        """
         return f"{digest[:12]}-{secrets.token_hex(4)}"
 
     def work(self, run_id: str) -> Store:
@@ -160,7 +173,7 @@ class Output:
         return parsed(ContinuedRun, arrays.unsealed(found[0], path), path) if found else None
 
     def discard(self, run_id: str) -> None:
-        """Remove the work of a run that is over, and its files unless a record names them.
+        """Remove the work of an ended run, and its files that no manifest or candidate lists.
 
         A process that has lost the lease removes nothing.
         """
@@ -197,9 +210,10 @@ class Output:
         return input_sha256 in (None, found.input_sha256)
 
     def check_apart(self, path: str) -> None:
-        """Raise `JobFileError` if the table at `path` lies in this output, or the output in it.
+        """Raise `JobFileError` if the table at `path` lies in this output, or contains it.
 
-        A glob that matches the output, or a link that leads to it, counts, too.
+        A table also contains the output if its glob matches the output, or if one of its links
+        leads there.
         """
         table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
@@ -219,7 +233,7 @@ class Output:
             raise JobFileError(f"output.path {own} lies in the folder of the input, {given}")
 
     def siblings(self) -> Iterator["Output"]:
-        """Yield this output, then those at its path with the suffix -2, -3 and so on."""
+        """Yield this output, then the outputs with the suffixes -2, -3 and so on of its path."""
         yield self
         for number in itertools.count(2):
             yield Output(f"{self.shown.rstrip('/')}-{number}")
@@ -254,7 +268,8 @@ class Output:
     def publish(self, manifest: Manifest, again: bool = False) -> Manifest:
         """Commit the files of a manifest, and return the manifest as published.
 
-        With `again`, `manifest` is an earlier manifest or a candidate; its files get new names.
+        If `again`, `manifest` is an earlier manifest or a candidate. Its files are then linked under
+        new names.
         `TemporaryError` if another run was published in the meantime.
         """
         if again:
@@ -306,7 +321,10 @@ class Output:
         return found
 
     def revise(self, contents: Mapping[str, str | bytes]) -> None:
-        """Publish new contents of files, by a new manifest; errors as in `file`."""
+        """Replace files of the published run, such as ``report.json``, by the given contents.
+
+        A new manifest is published that lists the new files. Errors as in `file`.
+        """
         self._found = self._look()
         with self.rewritten(read_manifest(self.store), contents) as manifest:
             self._swap(manifest)
@@ -316,9 +334,10 @@ class Output:
     def rewritten(
         self, manifest: Manifest, contents: Mapping[str, str | bytes]
     ) -> Iterator[Manifest]:
-        """Yield a manifest in which files have new contents; if the body fails, remove the files.
+        """Write files with the given contents by name, and yield a manifest that lists them.
 
-        A file that the manifest does not list is added.
+        They replace the manifest's files of these names, or are added to the manifest. If the body
+        fails, the new files are removed.
         """
         own = self.new_name(manifest.run_id)
         folder = f"{STORED}/{manifest.run_id}/{own}"
@@ -363,7 +382,11 @@ class Output:
             self.finish()
 
     def leftovers(self) -> list[str]:
-        """Return the names of the files that `collect` would remove."""
+        """Return the names of the files that `collect` would remove.
+
+        These are the work of unfinished runs, and files of runs that are neither published nor
+        candidates.
+        """
         named, found = self._named(replaced=False), set[str]()
         for name in self.kept_works():
             found.update(f"{RUNS}/{name}/{file}" for file in self.work(name).sizes())
@@ -374,7 +397,7 @@ class Output:
         return sorted(found - named)
 
     def collect(self) -> list[str]:
-        """Remove the `leftovers`, and return their names; unfinished runs can't resume then."""
+        """Remove the `leftovers`, and return their names. Unfinished runs can't resume after it."""
         found = self.leftovers()
         self._forget_replaced()
         for name in self.kept_works():
@@ -394,7 +417,10 @@ class Output:
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
-        """Rewrite the manifest, so that a delayed swap by the last lease holder fails."""
+        """Write a new version of the manifest.
+
+        The previous lease holder may have sent a swap that arrives late. The swap then fails.
+        """
         found = self._look()
         if found is None or found.manifest is None:
             content = REMOVED_RECORD.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
@@ -414,7 +440,7 @@ class Output:
             self.store.remove(name)
 
     def _swap(self, manifest: Manifest) -> Manifest:
-        """Replace the manifest, once its files are on disk; return it as written."""
+        """Write a manifest's files to disk, replace the old manifest, and return the new one."""
         old, replaced = self._found, None
         before = old.manifest if old else None
         is_revised = before is not None and before.run_id == manifest.run_id
@@ -452,7 +478,8 @@ class Output:
     def _sweep(self) -> None:
         """Remove the files that no record names, except those of runs that can resume.
 
-        Folders are listed before records are read, so later publications are not removed.
+        Folders are listed before the records are read, so the files of a run that is published in
+        the meantime stay.
         """
         begun = {f"{STORED}/{name}" for name in self.kept_works()}
         folders = [name for name in self._folders() if name not in begun]
@@ -474,7 +501,10 @@ class Output:
         return found
 
     def _named(self, replaced: bool = True) -> set[str]:
-        """Return the names of the files in all records, with or without `replaced` ones."""
+        """Return the paths of the files that the manifest and the candidates list.
+
+        If `replaced`, the files of replaced manifests are included.
+        """
         found = self.manifest()
         named = {name for one in (found.files if found else ()) for name in (one.file, one.stored)}
         for manifest in (*self.candidates().values(), *(self.replaced() if replaced else ())):
@@ -490,9 +520,9 @@ def check_not_held(output: Output) -> None:
 
 
 def collect(path: str, dry_run: bool = False) -> list[str]:
-    """Remove the files of an output that no manifest names, and return their names.
+    """Remove the `Output.leftovers` of an output, and return their names.
 
-    With `dry_run`, nothing is removed. `InputNotFoundError` if no run ever wrote there.
+    With `dry_run`, nothing is removed. `InputNotFoundError` if no run ever wrote to the output.
     """
     output = Output(path)
     if RUNS not in output.store.folders():

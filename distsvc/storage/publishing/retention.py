@@ -2,7 +2,7 @@
 
 An unfinished run needs its previous run. A run first records the previous run in its own output,
 then checks that no removal has locked the previous output (`check_stays`). A removal first locks an
-output, then reads the records of all runs again. So either the run stops before it learns anything,
+output, then reads the records of all runs again. So either the run stops before learning starts,
 or the previous run is kept.
 """
 
@@ -38,10 +38,9 @@ class DatedRun:
     run_id: str = ""  # "" if the output is empty
     date: str = ""  # date in the job, else the day of creation
     created: str = ""
-    # Id and address of the previous run; None if their record is damaged.
-    before: frozenset[str] | None = frozenset()
-    job: str = ""
-    like: str = ""  # for a job without a name: its output path, digits replaced
+    before: frozenset[str] | None = frozenset()  # id and address of the previous run; None: damaged
+    job: str = ""  # name of the job
+    like: str = ""  # for a job without a name: its output path, with # for digits
     reference: str = ""  # address of the run from which drift is measured
 
     def entry(self, **more: str) -> dict[str, str]:
@@ -63,13 +62,13 @@ class DatedRun:
 
 @dataclass(frozen=True)
 class OutputRuns:
-    """The runs at an output; `odd` is the reason why they can't be read, or ""."""
+    """All runs of an output."""
 
     output: Output
     published: DatedRun | None = None
-    held: tuple[DatedRun, ...] = ()
-    begun: tuple[DatedRun, ...] = ()
-    odd: str = ""
+    held: tuple[DatedRun, ...] = ()  # candidates
+    begun: tuple[DatedRun, ...] = ()  # unfinished runs
+    odd: str = ""  # reason why the runs can't be read, or ""
 
     @property
     def run(self) -> DatedRun:
@@ -80,9 +79,9 @@ class OutputRuns:
 def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
     """Return the addresses of the outputs to keep, each with the reason.
 
-    These can't be read, or have an unfinished run, one of the last `keep` published runs of a job,
-    or candidates only. The outputs with the previous run or the reference of these runs are kept,
-    too, but their own previous runs are not.
+    An output is kept if it has an unfinished run or one of the last `keep` published runs of a job.
+    It is also kept if it can't be read, or has candidates but no published run. The previous run
+    and the reference of each kept run are kept, too. The runs that these continue are not.
     """
     runs = [one.published for one in found if one.published]
     begun = [run for one in found for run in one.begun]
@@ -110,11 +109,12 @@ def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
 
 
 def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[str, str]]]:
-    """Remove all but the last runs of each job in a folder of outputs, and empty outputs.
+    """Remove old runs and empty outputs from a folder of outputs; see `reasons_to_keep`.
 
-    An output is removed whole, its manifest first; foreign files stay. With `dry_run`, nothing is
-    removed. Returns ``removed`` and ``kept``, lists of `DatedRun.entry`, the oldest first; kept
-    runs also have ``because``. `InputNotFoundError` if no output is below `path`.
+    All files of an old run's output are removed, its manifest first. Files that distsvc did not
+    write stay. With `dry_run`, nothing is removed. Returns ``removed`` and ``kept``, lists of
+    `DatedRun.entry`, the oldest first; kept runs also have ``because``. `InputNotFoundError` if no
+    output is below `path`.
     """
     found = each_below(path, _runs_at)
     because = reasons_to_keep(found, keep)
@@ -151,7 +151,10 @@ def is_output(path: str) -> bool:
 
 
 def check_folder(path: str) -> None:
-    """Raise `JobFileError` for a root, the home folder or a parent, or a bucket with other data."""
+    """Raise `JobFileError` if a folder is unlikely to contain only outputs.
+
+    Such folders are the root, the home folder and its parents, and a whole bucket with other data.
+    """
     if "://" not in path:
         folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
         around = home.is_absolute() and home.resolve().is_relative_to(folder)
@@ -173,9 +176,9 @@ def check_folder(path: str) -> None:
 def _removed(
     path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int, dry_run: bool
 ) -> dict[str, str]:
-    """Lock outputs, read all outputs again, and remove the locked ones that nothing needs.
+    """Lock the outputs `leaving`, read all outputs again, and remove what no run needs.
 
-    Return the addresses of the outputs that are kept after all, with the reason.
+    Return the addresses of the outputs in `leaving` that are not removed, each with the reason.
     """
     stays: dict[str, str] = {}
     with ExitStack() as stack:
@@ -210,9 +213,9 @@ def _removed(
 
 
 def each_below(path: str, look: Callable[[Output], Found | None]) -> list[Found]:
-    """Return the results of `look` for the outputs below a folder, without None.
+    """Call `look` for each output below a folder, and return the results that are not None.
 
-    Errors as in `check_folder`; `InputNotFoundError` if there are no results.
+    Errors as in `check_folder`; `InputNotFoundError` if all results are None.
     """
     check_folder(path)
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
@@ -223,7 +226,11 @@ def each_below(path: str, look: Callable[[Output], Found | None]) -> list[Found]
 
 
 def outputs_below(path: str, depth: int = 0) -> list[Output]:
-    """Return the outputs at a path and below it; below an output, only one level is searched."""
+    """Return the outputs at a path and in folders below it, down to `DEEPEST` levels.
+
+    If an output is at the path itself, only its direct subfolders are searched. Other outputs are
+    not searched for further outputs.
+    """
     found = [Output(path)] if is_output(path) else []
     names = [] if depth >= (1 if found else DEEPEST) else store_of(path).folders()
     depth = DEEPEST if found else depth + 1
@@ -284,7 +291,10 @@ def _age(run: DatedRun) -> tuple[str, str, str]:
 
 
 def _clear(output: Output, run_id: str) -> None:
-    """Remove everything from a locked output; if this is killed, the next removal completes it."""
+    """Remove everything from a locked output.
+
+    If the process is killed meanwhile, the next removal completes the work.
+    """
     for name in output.candidates():
         output.runs.remove(f"{CANDIDATES}/{name}.json")
     output.unpublish(run_id)
