@@ -1,4 +1,4 @@
-"""Descriptions of tables for workers, and conversion of Arrow arrays to blocks of features."""
+"""Classes that describe a table to workers, and the conversion of Arrow arrays to blocks."""
 
 import base64
 import itertools
@@ -124,12 +124,12 @@ class Table:
 
     @property
     def stored(self) -> list[str]:
-        """The column from which each feature is made."""
+        """The name of the stored column of each feature."""
         return [feature.column for feature in self.features]
 
     @property
     def shown(self) -> str:
-        """The first path, and the number of others, for messages."""
+        """The paths of the table in a message, such as "a.csv and 3 more"."""
         return shown_urls(self.sources)
 
     @property
@@ -148,12 +148,12 @@ class Table:
         return self.n_rows * len(self.columns) * 8
 
     def type_of(self, column: str) -> pa.DataType:
-        """Return the type of the id, the label or a column of ``where``."""
+        """Return the type of a column that is no feature: id, label, or used in ``where``."""
         return self.others.field(column).type
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype of blocks: float32 if it holds all values exactly, else float64."""
+        """The dtype of blocks: float32 if it represents all values exactly, else float64."""
         pairs = zip(self.features, self.types, strict=True)
         is_exact = all(fits_float32(feature, _value_kind(kind)) for feature, kind in pairs)
         return np.dtype(np.float32 if is_exact else np.float64)
@@ -161,7 +161,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Span:
-    """A request for storage rows [start, stop) of a table; see `opening.read_blocks`."""
+    """A range of stored rows [start, stop), and the columns to read besides the features.
+
+    `opening.read_blocks` reads a span in blocks of at most `block_rows` rows.
+    """
 
     start: int
     stop: int
@@ -205,7 +208,11 @@ def _value_kind(kind: str) -> str:
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
-    """Yield the blocks of a span; `batches(names)` yields these columns of the span."""
+    """Yield the blocks of a span.
+
+    `batches` is a function that reads the span from the table's files. It gets names of stored
+    columns, and yields their values in batches of consecutive rows.
+    """
     named = table.id if span.with_ids else None, table.label if span.with_labels else None
     features = table.compared if span.with_compared else ()
     more = [*filter(None, named), *(feature.column for feature in features)]
@@ -300,7 +307,11 @@ MAX_ID = 100
 
 
 def id_texts(ids: pa.Array | None, places: np.ndarray) -> np.ndarray:
-    """Return the ids at `places` (m,) as texts (m,), cut if long; empty where an id is missing."""
+    """Return the ids of m rows as texts (m,), for messages and pages.
+
+    `places` (m,) are positions in `ids`. The text of a missing id is empty, and a text of more than
+    `MAX_ID` characters is cut.
+    """
     if ids is None:
         return np.zeros(len(places), "U1")
     values = ids.take(pa.array(places, pa.int64())).to_pylist()
@@ -310,7 +321,10 @@ def id_texts(ids: pa.Array | None, places: np.ndarray) -> np.ndarray:
 
 
 def plain_values(array: pa.Array) -> pa.Array:
-    """Return the plain values of a dictionary, a view or an extension array."""
+    """Convert a dictionary, view or extension array to a plain array of its values.
+
+    Other arrays are returned unchanged.
+    """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return array.storage
@@ -324,7 +338,7 @@ def plain_values(array: pa.Array) -> pa.Array:
 
 
 _EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
-"""Types to try for a column without any value, until `Feature.takes` returns True."""
+"""Types for an array without values; `fill` uses the first that the feature accepts."""
 
 
 def fill(

@@ -54,13 +54,13 @@ PLAIN_TEXT, DATE, DATE_AND_TIME = "text", "date", "date and time"
 """Reasons why columns of these types are no features by default."""
 
 INCOMPARABLE = (PANDAS_INDEX, *CODE_REASONS)
-"""Reasons that also exclude a column from comparisons of clusters."""
+"""Reasons for which a column is neither a feature nor used to compare clusters in reports."""
 
 MAX_COMPARED_COLUMNS = 20
 """Maximum number of columns, besides the features, by which a report compares clusters."""
 
 UNKNOWN_TYPE = pa.null()
-"""The type of an unreadable column that may hold numbers."""
+"""Placeholder for the type of a column that can't be read, but may contain numbers."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,14 @@ class Scan:
 
     layout: Layout
     types: dict[str, pa.DataType]  # types of columns, see `plain_type`
-    # Reasons why columns can't be read. An unreadable column that would be a feature, by a numeric
-    # type or `UNKNOWN_TYPE`, is an error in a job without ``input.columns``.
-    problems: dict[str, str]
+    # An unreadable column that would be a feature, by a numeric type or `UNKNOWN_TYPE`, is an error
+    # in a job without ``input.columns``.
+    problems: dict[str, str]  # reasons why columns can't be read
     default: tuple[str, ...]  # columns that may be features if the job names none
     keys: tuple[str, ...] = ()  # columns by which the table is partitioned
     sources: tuple[str, ...] = ()  # paths that pin the table's version; (): the job's paths
-    # Columns that the format leaves out of `default`, with the reason.
-    apart: dict[str, str] = field(default_factory=dict)
-    # Number of chunks and fill value of each column of Zarr.
-    stored: dict[str, tuple[int, object]] = field(default_factory=dict)
+    apart: dict[str, str] = field(default_factory=dict)  # reasons why columns aren't in `default`
+    stored: dict[str, tuple[int, object]] = field(default_factory=dict)  # Zarr: chunks, fill value
     comparable: Mapping[str, pa.DataType] | None = None  # columns to compare; None: `types`
     words: dict[str, str] = field(default_factory=dict)  # texts that replace types in messages
 
@@ -89,7 +87,11 @@ class Scan:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the plain type for a dictionary, a view or a tensor; other types are unchanged."""
+    """Return the type of a column's plain values, such as float64 for a dictionary of float64.
+
+    Views become lists or strings. An extension type becomes its storage type if this `is_default`.
+    Other types are unchanged.
+    """
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
@@ -150,11 +152,12 @@ def other_columns(config: InputConfig) -> list[str]:
 def choose_features(
     config: InputConfig, scan: Scan, categories: Collection[str], ignored: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the feature columns, and check every other column that the job names.
+    """Return the names of the feature columns, and check every column that the job names.
 
-    Without ``input.columns``, features are the `categories` and the columns with a default type
-    (`is_default`), in the table's order. Excluded are `other_columns`, partition keys, an index of
-    pandas, columns without a name, and the columns `ignored`.
+    With ``input.columns``, these are the features, except columns in `ignored`. Otherwise, features
+    are the columns in `categories` and all columns with a default type (`is_default`), in the
+    table's order. Columns with a default type are excluded if they are `other_columns`, partition
+    keys, pandas indexes, without a name, or in `ignored`.
     """
     path = config.shown
     used = [("input.id", config.id), (config.classes_key, config.classes)]
@@ -209,7 +212,10 @@ def choose_features(
 
 
 def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) -> None:
-    """Check the columns of ``preprocess.encode``; `JobFileError` for a type without categories."""
+    """Raise `JobFileError` if a column of ``preprocess.encode`` can't contain categories.
+
+    `DataError` if the column is missing or unreadable.
+    """
     for name in names:
         check_column(name, "preprocess.encode", config.shown, scan)
         if not is_category(scan.types[name]):
@@ -222,7 +228,11 @@ def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) ->
 def check_kinds(
     config: InputConfig, scan: Scan, kinds: Mapping[str, ColumnKind], texts: Collection[str]
 ) -> None:
-    """Check the columns of the section ``[columns]``; the columns `texts` hold numbers as text."""
+    """Raise `JobFileError` if a column's type does not suit its kind in the section ``[columns]``.
+
+    `texts` are columns that can be read as numbers although they may be text. `DataError` if a
+    column is missing or unreadable.
+    """
     for name, of in kinds.items():
         if of.kind == IGNORE:
             continue
@@ -243,7 +253,7 @@ def check_kinds(
 def exclusion_reasons(
     config: InputConfig, scan: Scan, features: Sequence[str], ignored: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return, by column, the reason why it is not one of the `features`."""
+    """Return the reasons why the columns that are not in `features` are excluded, by column."""
     uses = dict.fromkeys(where_columns(config.where), "of input.where")
     named = (("classes", config.classes), ("id", config.id))
     uses |= {name: f"input.{field}" for field, name in named if name}
