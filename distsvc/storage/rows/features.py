@@ -35,25 +35,32 @@ _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
 """Names of the Arrow types whose values float32 holds exactly."""
 
 Unit = Literal["date", "time", "clock", "seconds"]
-"""Meaning of a column of times: days or seconds since 1970, seconds of the day, or seconds."""
+"""Unit of a column of dates, times or durations.
+
+A "date" is in days and a "time" in seconds, since 1970. A "clock" is in seconds since midnight, and
+"seconds" is a duration.
+"""
 
 _UNITS: tuple[tuple[str, Unit], ...] = (
     ("duration", "seconds"), ("time32", "clock"), ("time64", "clock"),
 )  # fmt: skip
-"""Beginnings of the names of Arrow types, with the units of their columns."""
+"""Pairs of a prefix of Arrow types' names and the unit of such columns."""
 
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Parts of a second in each of Arrow's units of time."""
 
 AS_CODES, AS_ONE_HOT = "codes", "onehot"
-"""Names of the two encodings that can be an algorithm's default."""
+"""Default encodings of categories.
+
+Codes are for algorithms that model categories themselves, and one-hot columns for all others.
+"""
 
 Words = Annotated[tuple[str, ...], Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 MAX_UNKNOWN_SHARE = 0.05
-"""Increase in the share of new and rare values above which a category gets a warning."""
+"""Maximum increase in a column's share of new and rare values that causes no warning."""
 
 
 def is_vector(kind: pa.DataType) -> bool:
@@ -134,7 +141,7 @@ class Feature:
 
     @property
     def whole(self) -> str | None:
-        """Name of the feature if reports show all its columns as one; else None."""
+        """Name under which reports show all numeric columns as one; None if they don't."""
         return None
 
     @property
@@ -231,7 +238,7 @@ class Vector(DescribedFeature):
 
     @cached_property
     def places(self) -> tuple[str, ...]:
-        """The names of the stored numbers: the column's name and the position, from 0."""
+        """The names of the numbers in a list, such as ("e[0]", "e[1]") for the column "e"."""
         return tuple(f"{self.column}[{k}]" for k in range(self.width))
 
     @cached_property
@@ -310,16 +317,16 @@ class _Categories(DescribedFeature):
 
 
 class Category(_Categories):
-    """A column of categories whose values are counted."""
+    """A column of categories, encoded by how often its values occur."""
 
     known: Words  # values with a code, the most frequent first
-    rest: Share  # share of non-null rows in the bucket when values were counted
+    rest: Share  # share of the counted non-null rows that have no known value
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
-        """Return the encoding with codes for the first `MOST_LEVELS` values in `known`.
+        """Return an encoding in which the first `MOST_LEVELS` values of `known` have own codes.
 
-        Other values share a bucket. `counts` has the number of rows of each value.
+        All other values share one code, the bucket. `counts` has the number of rows of each value.
         """
         known = known[:MOST_LEVELS]
         return cls.model_validate(
@@ -343,15 +350,19 @@ class Category(_Categories):
         return self
 
     def risen_rest(self, counts: Mapping[str, int]) -> float | None:
-        """Return the bucket's share of values if it has risen by `MAX_UNKNOWN_SHARE`, else None.
+        """Return the share of rows without a known value if it has risen since learning, else None.
 
-        `counts` has the number of rows of each value.
+        It has risen if it exceeds `rest` by more than `MAX_UNKNOWN_SHARE`. `counts` has the number
+        of rows of each value in the present table.
         """
         rest = _rest(counts, self.known)
         return rest if rest > self.rest + MAX_UNKNOWN_SHARE else None
 
     def change(self, counts: Mapping[str, int], n_rows: int) -> str | None:
-        """Return a warning if the bucket's share has risen (`risen_rest`) in `n_rows` rows."""
+        """Return a warning if many of the first `n_rows` rows have no known value, else None.
+
+        `risen_rest` decides by `counts`, the number of these rows with each value.
+        """
         rest = self.risen_rest(counts)
         if rest is None:
             return None
@@ -376,7 +387,7 @@ class Category(_Categories):
         return is_text(kind) or (is_category(kind) and not mixed.are_words(self.known))
 
     def codes(self, array: pa.Array) -> np.ndarray:
-        """Return positions (n,) among k known values; k for the bucket, k + 1 for null."""
+        """Return each row's position in the k known values; k for other values, k + 1 for null."""
         return mixed.places(array, self.known)
 
 
@@ -430,8 +441,8 @@ class Frequency(Category):
 class Codes(Category):
     """One column of codes, for learners that model categories themselves.
 
-    The code of a known value is its position. The next code is the bucket's if any value was in the
-    bucket when values were counted; else new values are NaN, like null.
+    The code of a known value is its position in `known`. If other values were counted, these and
+    new values share the next code. Otherwise, new values are NaN, like null.
     """
 
     kind: Literal["codes"] = "codes"
@@ -462,7 +473,7 @@ class Uncounted(_Categories):
         return np.empty((len(array), 0))
 
     def counted(self, counts: dict[str, int]) -> Category:
-        """Return the encoding for the number of rows of each value."""
+        """Return the encoding of this column, given the number of rows of each value."""
         return ENCODINGS[self.kind].of(self.column, counts, mixed.frequent(counts))
 
 
@@ -473,7 +484,10 @@ def has_few_levels(counts: dict[str, int]) -> bool:
 
 
 def are_comparable(counts: dict[str, int]) -> bool:
-    """Return True if values describe clusters: a few frequent ones cover half of the rows."""
+    """Return True if reports can compare clusters by the values of a column.
+
+    A few frequent values must cover half of the rows.
+    """
     known = mixed.frequent(counts)[:MOST_LEVELS]
     return len(counts) > 1 and _rest(counts, known) <= 0.5
 
@@ -548,9 +562,9 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
 
 
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
-    """Return the names of g columns, and the position (g,) of each name's first numeric column.
+    """Return the names of g columns, where a vector or a one-hot feature is one column.
 
-    A vector or a one-hot feature is one column, with one name.
+    Also return the position (g,) of the first numeric column of each.
     """
     names: list[str] = []
     firsts: list[int] = []

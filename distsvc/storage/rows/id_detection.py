@@ -10,7 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_ROWS_TO_DROP = 50
-"""Minimum number of rows for a column to be excluded; in fewer, values may differ by chance."""
+"""Minimum number of rows of a table from which columns of ids are excluded.
+
+In a smaller table, the values of a quantity may all differ by chance.
+"""
 
 SPOTS, SPOT_ROWS = 8, 512
 """Number of row ranges of a table whose values are tested, and the rows of each range."""
@@ -28,7 +31,7 @@ _CODE_NAME = re.compile(
 )
 
 _SURE_ROWS = 1000
-"""Minimum number of rows to take rising or evenly spread values for an id."""
+"""Minimum number of values that are called ids because they are ordered or evenly spread."""
 
 _DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
@@ -43,7 +46,7 @@ class CodeKind:
 
 
 def may_be_code(name: str, values: np.ndarray) -> bool:
-    """Return True if a column may hold ids or codes, by its name and first values (n,)."""
+    """Return True if neither the name nor the first values (n,) of a column rule out a code."""
     return _whole(values) and any(kind.may_be(name, values) for kind in CODE_KINDS)
 
 
@@ -91,7 +94,7 @@ def _digits(value: float) -> int:
 
 
 def _have_check_digits(name: str, values: np.ndarray) -> bool:
-    """Return True if the last digits are the check digits of EAN, UPC and GTIN (GS1)."""
+    """Return True if every value ends with its check digit, as in EAN, UPC and GTIN (GS1)."""
     if values.size and (values.min() < 1e7 or values.max() >= 1e14):
         return False
     rest, total = values.astype(np.int64), np.zeros(len(values), np.int64)
@@ -102,7 +105,10 @@ def _have_check_digits(name: str, values: np.ndarray) -> bool:
 
 
 def _differ(name: str, values: np.ndarray) -> bool:
-    """Return True if nearly all values differ; above 2^53, where float64 rounds, more may tie."""
+    """Return True if nearly all values differ.
+
+    Whole numbers above 2^53 are rounded in float64, so more of them may be equal.
+    """
     n, ties = len(values), _ties(values)
     if ties == 0 or not _exact(values):
         return ties <= (1.0 - 0.9) * n
@@ -118,10 +124,10 @@ def _exact(values: np.ndarray) -> bool:
 
 
 def _numbers_rows(name: str, values: np.ndarray) -> bool:
-    """Return True if values that nearly all differ are row numbers or ids.
+    """Return True if values are row numbers or ids, given that nearly all differ.
 
-    Such values lack ties (`_lacks_ties`), or are ordered or evenly spread in `_SURE_ROWS` rows.
-    If numbers have many digits, fewer evenly spread rows suffice.
+    They are if they lack ties (`_lacks_ties`), or if at least `_SURE_ROWS` of them are ordered or
+    evenly spread. If the numbers have many digits, fewer evenly spread values are enough.
     """
     n, ties = len(values), _ties(values)
     if _exact(values) and ties > (1.0 - 0.99) * n:
@@ -141,8 +147,8 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
 def _lacks_ties(values: np.ndarray) -> bool:
     """Return True if values have too few ties to be independent draws from their range.
 
-    The expected number of equal pairs must be at least 8, plus 4 for each observed tie. If 8 pairs
-    are expected, the probability of no tie is 1 in 3,000.
+    Independent draws must be expected to have 8 equal pairs, and 4 more for each observed tie. If 8
+    pairs are expected, the probability of no tie is 1 in 3,000.
     """
     n, ordered = len(values), _are_ordered(values)
     jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one range of rows to the next
@@ -173,6 +179,6 @@ CODE_KINDS = (
         lambda name, values: bool(len(np.unique(values)) > 32 or np.median(abs(values)) >= 1000),
     ),
 )
-"""The kinds in the order of their tests."""
+"""Kinds of ids and codes, in the order in which `code_reason` tests for them."""
 
 CODE_REASONS = tuple(kind.reason for kind in CODE_KINDS)
