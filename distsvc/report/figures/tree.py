@@ -34,8 +34,10 @@ CURVE_WORDS = {
 
 
 PANEL, CIRCLE, LINE, CHIP, FONT = 0.85, 0.11, 0.17, 0.27, 9
-"""Height of a split's panel, radius of its circle, and heights of a line of text and of a cluster's
-box. `FONT` is the size of the font in points."""
+"""Height of a split's panel, radius of its circle, height of a line, and height of a cluster's box.
+
+`FONT` is the size of the font in points.
+"""
 
 HEADING = 2 * CIRCLE + 2 * LINE + 0.07
 """Height of the room above a panel, for its number and text."""

@@ -120,8 +120,8 @@ def _named(
 ) -> list[NamedColumn]:
     """Return each column of a name in words, such as "high bytes", or with its range.
 
-    A column has a range if it has one in `kept`, the earlier name. It also has a range if the same
-    column in the name of another cluster, one of `peers`, is more extreme.
+    A column has a range if it has one in `kept`, the earlier name. It also has a range if it is
+    more extreme in the name of another cluster (`peers`).
     """
     rest = ""
     if len(columns) == 1 and columns[0].present is not None:

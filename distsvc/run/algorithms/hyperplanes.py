@@ -191,8 +191,8 @@ def _split(
 ) -> SplitNode:
     """Return the report's description of an inner node.
 
-    `distances` (n,) are signed distances of the node's rows from the node's hyperplane, and
-    `labels` (n,) the labels of these rows.
+    `distances` (n,) are signed distances of the node's rows from its hyperplane. `labels` (n,) are
+    the labels of these rows.
     """
     tree, weights = engine.rule, engine.rule.V[node]
     below, above = map(int, tree.children[node])

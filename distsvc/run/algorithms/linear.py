@@ -6,8 +6,8 @@
    workers read the table, and find the next working set.
 
 Alpha is the dual variable of a row, from 0 to 1; u is the sum of all rows, weighted by alpha. The
-driver has u, and alpha of the working set. A partition's file has the first alpha of its rows, and
-later changes are in the driver's results, so no file is written twice.
+driver has u, and alpha of the working set. A partition's file has the first alpha of its rows.
+Later changes are in the driver's results, so no file is written twice.
 """
 
 from collections.abc import Iterator
