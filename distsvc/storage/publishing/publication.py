@@ -268,9 +268,8 @@ class Output:
     def publish(self, manifest: Manifest, again: bool = False) -> Manifest:
         """Commit the files of a manifest, and return the manifest as published.
 
-        If `again`, `manifest` is an earlier manifest or a candidate. Its files are then linked under
-        new names.
-        `TemporaryError` if another run was published in the meantime.
+        If `again`, `manifest` is an earlier manifest or a candidate, whose files are linked under
+        new names. `TemporaryError` if another run was published in the meantime.
         """
         if again:
             own, files = self.new_name(manifest.run_id), []
