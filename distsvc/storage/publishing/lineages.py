@@ -2,9 +2,9 @@
 
 Runs that continue each other are a lineage. Two runs may continue the same predecessor, for example
 if a missed night is run later. Their outputs don't list each other, so ids are claimed in a shared
-record, ``.lineages/ID.json``, beside the outputs of the lineage, or in the output if runs replace
-each other. Manifests have the record's relative path, so the folder of all outputs can be moved or
-copied and continued. Runs in another bucket begin a new record.
+record, ``.lineages/ID.json``. The record is beside the outputs of the lineage, or in the output if
+runs replace each other. Manifests have the record's relative path, so the folder of all outputs can
+be moved or copied and continued. Runs in another bucket begin a new record.
 """
 
 import posixpath

@@ -1,8 +1,9 @@
 """The output of a job, where a run is published by an atomic swap of the manifest.
 
-A file stays in ``.runs/files/RUN`` as long as it is listed in the manifest, a candidate, a replaced
-manifest, or the work of a run that can resume. While it is published, it has a second name in
-``labels``, ``model`` or ``report``. docs/design/004-publication.md gives the reasons.
+A file stays in ``.runs/files/RUN`` as long as a manifest lists it: the published manifest, a
+candidate, or a replaced manifest. Files of a run that can resume stay, too. A published file has a
+second name in ``labels``, ``model`` or ``report``. docs/design/004-publication.md gives the
+reasons.
 """
 
 import hashlib
@@ -477,7 +478,7 @@ class Output:
     def _sweep(self) -> None:
         """Remove the files that no record names, except those of runs that can resume.
 
-        Folders are listed before the records are read, so the files of a run that is published in
+        Folders are listed before the records are read. So the files of a run that is published in
         the meantime stay.
         """
         begun = {f"{STORED}/{name}" for name in self.kept_works()}

@@ -79,8 +79,8 @@ class OutputRuns:
 def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
     """Return the addresses of the outputs to keep, each with the reason.
 
-    An output is kept if it has an unfinished run or one of the last `keep` published runs of a job.
-    It is also kept if it can't be read, or has candidates but no published run. The previous run
+    An output is kept if it has an unfinished run, or one of a job's last `keep` published runs. It
+    is also kept if it can't be read, or has candidates but no published run. The previous run
     and the reference of each kept run are kept, too. The runs that these continue are not.
     """
     runs = [one.published for one in found if one.published]

@@ -156,8 +156,8 @@ def choose_features(
 
     With ``input.columns``, these are the features, except columns in `ignored`. Otherwise, features
     are the columns in `categories` and all columns with a default type (`is_default`), in the
-    table's order. Columns with a default type are excluded if they are `other_columns`, partition
-    keys, pandas indexes, without a name, or in `ignored`.
+    table's order. The latter exclude `other_columns`, partition keys, pandas indexes, columns
+    without a name, and columns in `ignored`.
     """
     path = config.shown
     used = [("input.id", config.id), (config.classes_key, config.classes)]
