@@ -254,7 +254,7 @@ def unusable(**columns):
         (unusable().slice(0, 1).to_reader(), "minimum of 2 is required"),
         (da.full((9, 2), 1e300), "scale the features"),
         (dd.from_pandas(pd.Series(np.zeros(9)), npartitions=1), "expected an array .*Series"),
-        ([unusable(), unusable(b=np.zeros(9))], "equal columns, found one that has .*'b'"),
+        ([unusable(), unusable(b=np.zeros(9))], "equal columns, found the columns .*'b'"),
         ([unusable(), unusable().cast(pa.schema({"a": pa.string()}))], "column 'a' is text"),
     ],
 )

@@ -129,7 +129,7 @@ def test_delta_gets_a_new_version(shop, tmp_path):
 def test_wrong_targets_and_empty_folders_are_refused(shop, tmp_path):
     out = str(shop.folder / "out")
     for target in ("all.csv", "s3://bucket/all.parquet", "no/all.parquet", "iceberg://a/b"):
-        with pytest.raises(JobFileError, match="--to: expected a file"):
+        with pytest.raises(JobFileError, match="--to: expected a (local )?file"):
             export(out, target)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputNotFoundError, match="no run was published in"):
@@ -149,7 +149,9 @@ def test_nights_of_two_jobs_or_with_other_ids_are_refused(shop, tmp_path):
     with pytest.raises(DataError, match="ids of one type in all nights, found a whole number at"):
         export(str(tmp_path / "out"), target)
     other.run(SECOND, overwrite=True, job={"name": "market"})
-    with pytest.raises(JobFileError, match="of 2: one without a name, market; give the folder"):
+    with pytest.raises(
+        JobFileError, match="of 2 jobs: a job without a name, market; give the folder"
+    ):
         export(str(tmp_path / "out"), target)
 
 

@@ -49,7 +49,7 @@ def test_the_scale_that_shows_directions_is_chosen_and_saved(embeddings, tmp_pat
         assert len(told) == (scale == "auto")
     assert np.array_equal(labels[0], labels[1])
     assert np.array_equal(labels[0], labels[2])
-    with pytest.warns(UserWarning, match="are about 2 times those of the model's table"):
+    with pytest.warns(UserWarning, match="are about 2 times the values of the model's table"):
         doubled = load(tmp_path / "2").model.predict(2.0 * embeddings.astype(np.float64))
     assert np.array_equal(labels[0], doubled)
 

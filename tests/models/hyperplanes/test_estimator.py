@@ -114,7 +114,9 @@ def test_one_cluster_is_the_answer():
 
 def test_one_cluster_gives_a_note():
     X = gaussian()
-    with pytest.warns(UserWarning, match=rf"{ONE_CLUSTER} .*less than valley = 3\.2\)") as caught:
+    with pytest.warns(
+        UserWarning, match=rf"{ONE_CLUSTER} .*expected at least valley = 3\.2\)"
+    ) as caught:
         model = estimator().fit(X)
     assert model.notes_ == [str(warning.message) for warning in caught]
     assert not model.labels_.any()

@@ -68,7 +68,7 @@ def test_fit_and_partial_fit_delete_each_others_results():
     fresh, fitted = estimator().partial_fit(X), estimator().fit(X)
     model = estimator().fit(X)
     for _ in range(2):
-        with pytest.warns(UserWarning, match="begins anew and drops what fit learned"):
+        with pytest.warns(UserWarning, match="discards the model of fit and starts over"):
             model.partial_fit(X)
         assert not hasattr(model, "labels_")
         assert chosen(model, X) == chosen(fresh, X)

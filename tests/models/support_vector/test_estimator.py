@@ -126,7 +126,7 @@ def test_partial_fit_after_fit_begins_anew_with_a_warning(gamma):
     X, _ = gaussians(3, 2, n=600)
     model = SupportVectorClustering(gamma=gamma, random_state=0).fit(X)
     labels = model.labels_.copy()
-    with pytest.warns(UserWarning, match="begins anew and drops what fit learned"):
+    with pytest.warns(UserWarning, match="discards the model of fit and starts over"):
         model.partial_fit(X)
     assert model.partial_fit(X).n_iter_ == 1200
     with pytest.raises(ParameterError, match="partial_fit grows no tree; call fit on a new"):

@@ -98,7 +98,9 @@ def test_a_damaged_record_is_named(tmp_path):
     one.claim(1, 0)
     path = tmp_path / LINEAGES / "one.json"
     path.write_text(path.read_text().replace("two", "six"))
-    with pytest.raises(DataError, match=r"one\.json.*if you remove the file, ids continue from"):
+    with pytest.raises(
+        DataError, match=r"one\.json.*if you remove the file, cluster ids continue from"
+    ):
         one.claim(1, 0)
     path.unlink()
     assert one.claim(1, 4) == 4
