@@ -18,7 +18,7 @@ NO_NUMBER = pa.array(csv.ConvertOptions().null_values)
 """Texts for a missing number: the empty text, and words such as NA."""
 
 NUMBER_PATTERN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-"""Pattern of the numbers that can be read."""
+"""Pattern of plain numbers such as -1234.5 and 1e-3, which need no correction to be read."""
 
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
 """Pattern of infinity and NaN, which Arrow reads as numbers; they are rejected later."""
@@ -66,7 +66,7 @@ def is_unicode(array: pa.Array) -> bool:
 
 
 def unicode_error(shown: str, column: str, where: str = "") -> DataError:
-    """Return the error for a used column of text that is not UTF-8."""
+    """Return the error for a column of text that the job needs and that is not UTF-8."""
     return DataError(
         f"{shown}: column {column!r}{where}: expected text as UTF-8, found other bytes; write the "
         "column as UTF-8, or as binary, or use another column"
@@ -85,7 +85,7 @@ def are_numbers(array: pa.Array) -> bool:
 
 @dataclass
 class TextStats:
-    """Counts of a text column's numbers and other words."""
+    """Counts of the numbers in a column of text, and of all values that are not numbers."""
 
     given: int = 0  # values that are not missing
     numbers: int = 0  # plain numbers
@@ -114,7 +114,7 @@ class TextStats:
 
     @property
     def odd(self) -> Counter[str]:
-        """The values that are no plain numbers."""
+        """The counts of all values that are not plain numbers: `spelled` and `words` together."""
         return self.spelled + self.words
 
     @property
@@ -124,9 +124,10 @@ class TextStats:
 
     @property
     def are_mixed(self) -> bool:
-        """Whether most values are numbers in any spelling, and at least one is no plain number.
+        """Whether at least half of the values are numbers, and one or more is not a plain number.
 
-        Among many different numbers, the most frequent word counts as a missing value.
+        Numbers in any spelling count. In a column of many different numbers, the most frequent
+        word is assumed to mean "missing", so that it does not count as a value.
         """
         missing = max(self.words.values(), default=0) if self.distinct >= 20 else 0
         numbers = self.numbers + self.spelled.total()

@@ -14,10 +14,12 @@ from distsvc.storage.rows.features import Category, Feature, names_of
 def usable_rows(
     block: Block, shown: str, features: Sequence[Feature], missing: str, unit: bool
 ) -> np.ndarray:
-    """Return the mask (n,) bool of used rows: all but those that ``missing = "drop"`` excludes.
+    """Return the mask (n,) bool of the rows that a job uses.
 
-    Excluded rows have missing values or, if `unit` scales rows to norm 1, only zeros. `DataError`
-    for infinite values, for missing values if `missing` is "error", and for zeros unless "drop".
+    If `missing` is "drop", rows with missing values are excluded. If `unit` is true, rows will be
+    scaled to norm 1, so rows of zeros only are unusable: "drop" excludes them, and any other
+    policy raises `DataError`. `DataError` is also raised for infinite values, and for missing
+    values if `missing` is "error".
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
@@ -53,7 +55,7 @@ def infinite_value_error(
 def _gaps(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
-    """Return the error for missing values, with all columns of the block that have some."""
+    """Return the error for missing values; it lists every column of the block that has any."""
     missing = np.isnan(block.X)
     names, makers = names_of(features), [one for one in features for _ in one.names]
     counts: dict[str, int] = {}
@@ -73,7 +75,10 @@ def _gaps(
 
 
 def no_values_error(names: Sequence[str], shown: str = "", in_lineage: bool = False) -> DataError:
-    """Return the error for columns without a value; `in_lineage` if the previous run used them."""
+    """Return the error for columns that have no value in any row.
+
+    If `in_lineage` is true, the previous night's run used the columns, and the advice differs.
+    """
     words = f"{no_values(names, shown)}; mend the table, or"
     if not in_lineage:
         return DataError(f"{words} add --exclude {','.join(names)}")

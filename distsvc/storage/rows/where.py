@@ -50,7 +50,7 @@ _COMPARE = {
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
 _DAY_FIRST = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ]|$)"
 _OTHER_DATE = rf"{_DAY_FIRST}|^\d{{4}}[./]\d{{1,2}}[./]\d{{1,2}}([T ]|$)|^\d{{8}}$"
-"""Patterns of dates: ISO as 2026-11-25, day first as 25.11.2026, and any spelling but ISO."""
+"""Pattern of dates in any spelling but ISO, such as 25.11.2026, 2026/11/25 and 20261125."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,15 @@ class Condition:
         return tuple(dict.fromkeys(names))
 
     def mask(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-        """Return the mask of matching rows, without nulls, from plain arrays of equal length."""
+        """Return the mask of the rows that match; `columns` are plain arrays of equal length."""
         return pc.fill_null(self._three_valued(columns), False)
 
     def may_match(self, known: Mapping[str, pa.Array]) -> bool:
-        """Return True if a row with the `known` values may match; null is an unknown value."""
+        """Return True unless the known values of a row rule out that it matches.
+
+        `known` has an array of length 1 for each column, such as a partition key of a file. Null
+        means that the value is unknown.
+        """
         return self._three_valued(known)[0].as_py() is not False
 
     def _three_valued(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
@@ -115,7 +119,7 @@ class _Parser:
 
     @property
     def kind(self) -> str:
-        """The kind of the next token: a group of `_TOKEN`, or the word itself."""
+        """The kind of the next token, such as "number" or "column", or the word itself: "and"."""
         token = self.tokens[self.next]
         return token["word"] or str(token.lastgroup)
 
@@ -132,7 +136,10 @@ class _Parser:
         return token
 
     def condition(self, depth: int, operator: str = "or") -> Condition:
-        """Parse parts joined by `operator`: "or" at the outer level, "and" inside each part."""
+        """Parse one or more conditions joined by `operator`.
+
+        The conditions between two "or" are in turn conditions joined by "and".
+        """
         parts: list[Condition] = []
         while not parts or self.kind == operator:
             self.next += bool(parts)
@@ -198,7 +205,10 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
 
 
 def _check_dates(name: str, values: pa.Array, operator: str, literal: str) -> None:
-    """Raise `DataError` if comparing dates as text is wrong: mixed spellings, or day first."""
+    """Raise `DataError` if dates as text would compare wrongly.
+
+    This is so if the column and the literal spell dates differently, or if the day comes first.
+    """
     fault = None
     if _ISO_DATE.match(literal):
         other = values.filter(pc.match_substring_regex(values, _OTHER_DATE))
