@@ -1,4 +1,4 @@
-"""CSV as a source: converted once to a Parquet file in the run's staging folder.
+"""CSV tables, which are first converted to a Parquet file in the run's staging folder.
 
 A converted file is used again if every input file has a version tag (ETag or modification time) and
 none has changed.
@@ -62,7 +62,7 @@ _CONVERSION = re.compile(
 
 
 class Csv(Parquet):
-    """CSV with a header, packed by gzip or not.
+    """The input format CSV: text with a header, plain or compressed by gzip.
 
     Only columns that a job may use are converted. Types come from the first 16 MiB of each file.
     Whole numbers become float64, because a fraction may follow, except in the id, the label and
@@ -112,7 +112,7 @@ class Csv(Parquet):
 
 
 class _File(NamedTuple):
-    """A file, and the inferred types and texts of its first rows."""
+    """A CSV file, the column types that Arrow inferred, and its first rows as text."""
 
     place: Location
     types: pa.Schema
@@ -137,9 +137,9 @@ class _Files(NamedTuple):
         return cls(each)
 
     def columns(self, config: InputConfig, categories: set[str]) -> tuple[pa.Schema, set[str]]:
-        """Return the schema to write, and the categories that are read as text.
+        """Return the schema of the Parquet file, and the category columns that are read as text.
 
-        The metadata of the schema describe all columns.
+        The schema has only columns that the job may use; its metadata lists all CSV columns.
         """
         others, named = set(other_columns(config)), set(config.columns or ())
         kinds = {n: {one.kind(n) for one in self.having(n)} for n in categories}
@@ -178,7 +178,7 @@ class _Files(NamedTuple):
         return pa.schema(list(stored.items()), {_COLUMNS_KEY: about}), codes
 
     def _compared(self, names: Sequence[str]) -> list[str]:
-        """Return the names of columns with few values, by which reports compare clusters."""
+        """Return columns with few values, which a report can use to compare clusters."""
         found: list[str] = []
         for name in names:
             own = self.having(name)
@@ -226,7 +226,7 @@ class _Files(NamedTuple):
 
 
 def _is_large(values: pa.Array) -> bool:
-    """Return True for integers whose range is too small for float64 (`is_narrow`)."""
+    """Return True for large integers so close together that float64 can't separate them."""
     if not text.are_large_integers(values):
         return False
     ends = pc.min_max(text.without_missing(values).cast(pa.float64())).as_py()
@@ -268,7 +268,10 @@ def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 
 def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
-    """Yield all rows; empty texts are null, and in the columns `codes` also words such as NA."""
+    """Yield all rows of the files.
+
+    Empty texts become null. In the columns `codes`, words such as NA become null, too.
+    """
     for file in files.each:
         with _reading(file.place, schema) as reader:
             n_rows = 0
@@ -289,7 +292,10 @@ def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.R
 
 @contextmanager
 def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator["_Reader"]:
-    """Open a file, with the columns of `schema` if given; `DataError` names a fault's line."""
+    """Open a file to read the columns of `schema`, or all columns if it is None.
+
+    If Arrow can't parse the file, `DataError` names the line.
+    """
     try:
         with file.naming_errors(), _open(file, schema) as reader:
             yield reader

@@ -1,4 +1,8 @@
-"""The text of a CSV file: packing, separator, header, spelling of numbers, and faults by line."""
+"""Examination of the text of CSV files.
+
+Before a file is parsed, the compression, the separator and the header are found here. If parsing
+fails, the file is searched for the faulty line, which the error names.
+"""
 
 import codecs
 import csv
@@ -30,7 +34,7 @@ HEAD_BYTES = 1 << 16
 """Number of bytes at the beginning of a file that decide its packing and separator."""
 
 MAX_CSV_VALUE_BYTES = 16 << 20
-"""Maximum size in bytes of a value, and of the part of a file that is parsed at a time."""
+"""Maximum size in bytes of a value; Arrow parses a file in pieces of this size."""
 
 _SHOWN = 40
 """Maximum number of characters of a value or a line in a message."""
@@ -54,10 +58,10 @@ _MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
 }  # fmt: skip
-"""Byte order marks."""
+"""Byte order marks at the start of a text, and the encodings that they announce."""
 
 _OF_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
-"""Characters of CP1252 that Latin-1 lacks, such as a typographic quote."""
+"""Bytes that are printable in CP1252 only; a text with such a byte is not Latin-1."""
 
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _LARGE = r"^-?\d{1,38}$"
@@ -90,7 +94,7 @@ class Head(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has at most one line, and no line break after it."""
+        """Whether the file has no text, or a single line that is not ended by a line break."""
         return len(self.text) < HEAD_BYTES and not re.search(rb"[\r\n]", self.text.lstrip())
 
 
@@ -122,9 +126,10 @@ def head_of(file: Location) -> Head:
 
 
 def _separator(text: bytes) -> str:
-    """Return the separator with which most lines have as many fields as the header.
+    """Return the separator that splits most lines into as many fields as the header.
 
-    In a tie, the separator with the most numeric fields wins: a comma may be a decimal comma.
+    If several separators do equally well, the separator that gives the most numbers wins. For
+    example, "1,5;2,5" has two numbers with ";", because the comma is a decimal comma.
     """
     lines = text.decode(errors="replace").splitlines(keepends=True)
     if len(text) >= HEAD_BYTES and len(lines) > 1:
@@ -146,7 +151,11 @@ def _separator(text: bytes) -> str:
 
 
 def check_header(shown: str, names: list[str], used: Collection[str] | None) -> list[str]:
-    """Return the names of a header that occur once; names in `used` (None: all) must not repeat."""
+    """Return the column names that occur once in a header.
+
+    `DataError` if a name that the job uses occurs twice, or if the first line is no header. `used`
+    are the names that the job uses; None means that it may use any column.
+    """
     numbers = [float(name) for name in names if re.match(NUMBER_PATTERN, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))
     # Numeric names may be years or wavelengths, which rise, or the 0 of a single pandas column.
@@ -186,12 +195,15 @@ def are_large_integers(values: pa.Array) -> bool:
 
 
 def without_missing(values: pa.Array) -> pa.Array:
-    """Return the texts except those for a missing number."""
+    """Return the texts without those that mean "missing", such as "" and NA."""
     return values.filter(pc.invert(pc.is_in(values, NO_NUMBER)))
 
 
 def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | None:
-    """Return the error for columns of text that are mostly numbers, with their lines, or None."""
+    """Return the error for columns that are mostly numbers but have other text, or None.
+
+    For each of the first columns, the error names the line and the values to correct.
+    """
     mixed, most = {name: words for name, words in columns.items() if words.are_mixed}, 5
     if not mixed:
         return None
@@ -321,7 +333,10 @@ def line_of(file: Location, row: int) -> int:
 
 @contextmanager
 def _reader(file: Location, head: Head, strict: bool = False) -> Iterator[Any]:
-    """Open a file as records, from the header on; `line_num` counts all lines."""
+    """Open a file as a `csv.reader`, whose first record is the header.
+
+    `line_num` of the reader is the number of a line in the file.
+    """
     with _lines(file, head) as stream:
         text = io.TextIOWrapper(stream, errors="replace", newline="")
         before = csv.field_size_limit(MAX_CSV_VALUE_BYTES)
