@@ -17,7 +17,7 @@ from distsvc.storage.places.location import ICEBERG_METADATA, Info, Location, Ve
 from distsvc.storage.rows.columns import truncated
 
 Infos = dict[str, Info]
-"""The file system's metadata of each file, by name; {} if they are not looked up."""
+"""The file system's metadata by file name; {} for a file whose metadata isn't known yet."""
 
 _PACKINGS = {"gz", "gzip", "bz2", "zst", "zstd", "xz", "lz4", "snappy", "zip"}
 """Suffixes of packed files, in lower case."""
@@ -28,7 +28,7 @@ SUCCESS = "_SUCCESS"
 
 @dataclass(frozen=True)
 class Files:
-    """The files at one location, or at several in their order."""
+    """The files that belong to an input, found at one or several paths."""
 
     location: Location  # the given location; the first one of several
     folder: Location  # names are relative to this folder
@@ -63,7 +63,7 @@ class Files:
         return replace(self, infos={n: info for n, info in self.infos.items() if n in names})
 
     def without_doubles(self) -> "Files":
-        """Return the files without links to other files of the same input."""
+        """Return each file once: links to another file of the input are left out."""
         if not self.folder.is_local:
             return self
         first: dict[object, str] = {}
@@ -92,7 +92,7 @@ class Files:
 
 
 def identity(place: Location) -> object:
-    """Return a key that is equal for a local file and its links; the path of a remote file."""
+    """Return an object that is equal for two paths if they are links to the same local file."""
     if place.is_local:
         with suppress(OSError):
             found = os.stat(place.path)
@@ -146,9 +146,10 @@ def join_files(each: Sequence[Files]) -> Files:
 def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
-    Skipped are the marker `ready`, and names that begin with ``.`` or ``_`` unless they are part of
-    the location or `hidden` is true. `InputNotFoundError` if there is no path, file or marker;
-    `JobFileError` for files of a Delta, Iceberg or Hudi table.
+    The file `ready`, which marks a complete folder, is left out. So are names that begin with ``.``
+    or ``_``, unless `hidden` is true or the location itself contains them. `InputNotFoundError` if
+    the path does not exist, or if it has neither files nor a marker. `JobFileError` for files of a
+    Delta, Iceberg or Hudi table.
     """
     location.fs.invalidate_cache()
     with location.naming_errors():
@@ -196,7 +197,10 @@ def _walk(folder: Location) -> Infos:
 def _local_folders(
     folder: str, above: tuple[tuple[int, int], ...]
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """Yield a folder and all below it, each with its files; `above` identifies the parents."""
+    """Yield a folder and all folders below it, each with its files.
+
+    `above` has device and inode of the parents; a link to a parent raises `DataError`.
+    """
     found = os.stat(folder)
     here = found.st_dev, found.st_ino
     if here in above:
@@ -241,9 +245,10 @@ _DELTA, _HUDI, _ICEBERG = "_delta_log", (".hoodie", ".hoodie_partition_metadata"
 
 
 def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> None:
-    """Raise `JobFileError`, with the correct path, for files of a Delta, Hudi or Iceberg table.
+    """Raise `JobFileError` if files belong to a Delta, Hudi or Iceberg table.
 
-    `names` are a glob's matches, or else all files below the folder, including hidden files.
+    The error has the path to give instead. `names` are the files, relative to `folder`: the
+    matches of a glob, or all files below the folder, including hidden files.
     """
     listed, logs = [name.split("/") for name in names], {_DELTA, _ICEBERG, *_HUDI}
     inner = {tuple(each[:k]) for each in listed for k, part in enumerate(each) if part in logs}

@@ -40,17 +40,18 @@ def open_table(
     """Find a table, read its metadata and choose its features.
 
     Converted tables go to the folder `staging`, which workers share. `kinds` is the section
-    ``[columns]``. `known` are the features of a model that labels the table; ``input.columns``
-    lists their columns. Categories without a feature in `known` become `Uncounted`.
+    ``[columns]`` of the job. If a saved model is to label the table, `known` are the features of
+    this model, and ``input.columns`` lists their columns. Categories without a feature in `known`
+    become `Uncounted`.
 
     Without ``input.columns``, a sample of rows is read to exclude row numbers, ids, dates and
     codes, and to find text that holds only numbers. Columns that the previous run used (`kept`), or
     that ``preprocess`` names, are features even if they are partition keys, a pandas index or
-    codes. They come first, in the order of `kept`, because the previous model has columns in this
-    order. If `mixed`, categories become codes, and text of few levels is a feature.
+    codes. The columns `kept` come first, in their order, since the previous model has this order.
+    If `mixed` is true, categories become codes, and text of few levels is a feature.
 
-    `DataError` if the table or a column can't be used, or does not fit the model; `JobFileError`
-    if a key of the job does not fit the table, its format or its paths.
+    `DataError` if the table or a column can't be used, or if a column's type differs from the
+    model's. `JobFileError` if a key of the job does not fit the table, its format or its paths.
     """
     condition = parse_where(config.where) if config.where is not None else None
     locations = [Location.of(path) for path in config.path]
@@ -179,9 +180,10 @@ def _features(
     known: Sequence[features.Feature],
     texts: Collection[str] = (),
 ) -> tuple[features.Feature, ...]:
-    """Return the features of the columns `chosen`: from `known`, else by `encode`, else by type.
+    """Return a feature for each column in `chosen`.
 
-    The columns `texts` hold numbers as text.
+    A model's feature in `known` is used if there is one. Else the encoding in `encode` decides, or
+    else the column's type. The columns `texts` are numbers stored as text.
     """
     own = {feature.column: feature for feature in known}
     _check_logs(logs, scan, chosen)
@@ -289,7 +291,10 @@ def fingerprint(table: Table) -> str:
 
 
 def notes_on_columns(table: Table) -> list[str]:
-    """Return warnings about columns that are features, or are not, because of their values."""
+    """Return warnings about choices that were guessed from values.
+
+    Examples are columns left out since they look like ids, and text that is read as numbers.
+    """
     guessed = {columns.PANDAS_INDEX, columns.NOT_UTF8, values.MIXED_TEXT, values.ID_OR_DATE}
     guessed |= {values.NO_VALUES, *CODE_REASONS}
     out = {name: why for name, why in table.left_out.items() if why in guessed}
@@ -317,7 +322,11 @@ def notes_on_columns(table: Table) -> list[str]:
 
 
 def shown_columns(table: Table) -> dict[str, str]:
-    """Return a table's columns for the log: used ones, unused ones with reasons, a likely id."""
+    """Return the log's fields about the columns of a table, each as text.
+
+    "used" lists the features, and "left_out" lists all other columns with the reasons. "may_be_id"
+    is a column that looks like an id, if the job names no id.
+    """
     others = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
     found = {"used": columns.truncated(used), "left_out": columns.truncated(others) or "none"}

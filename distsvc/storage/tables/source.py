@@ -14,28 +14,29 @@ from distsvc.storage.tables.files import Files
 
 
 class Source(Protocol):
-    """A format: the inputs that it reads, their columns and their rows."""
+    """Interface of an input format, such as Parquet, CSV or Zarr."""
 
     name: ClassVar[str]  # name in plans and reports
     title: ClassVar[str]  # name in messages
     suffixes: ClassVar[tuple[str, ...]]  # suffixes of files or stores, in lower case
-    states_width: ClassVar[bool] = True  # if False, a column without entries is zero
-    joins: ClassVar[bool] = True  # whether files of several paths can be one table
+    # If False, a column that no row mentions is valid, and all zero.
+    states_width: ClassVar[bool] = True
+    joins: ClassVar[bool] = True  # whether a job may list several paths of one table
 
     def is_store(self, location: Location) -> bool:
         """Return True if a location is one table as a whole, such as a Zarr group."""
         return False
 
     def found(self, location: Location) -> Files:
-        """Return the files that a table's log lists; none for a store such as Zarr."""
+        """Return the files that a Delta or Iceberg table's log lists; no files for a Zarr store."""
         return Files(location, location, {})
 
     def claim(self, found: Files) -> Files:
-        """Return the files with the format's suffixes."""
+        """Return the files that this format can read. By default, the suffixes decide."""
         return found.named(self.suffixes)
 
     def versions(self, found: Files) -> Versions:
-        """Return the version of each of a table's files, or of each group of files."""
+        """Return the version of each file, by which a change of the table is noticed later."""
         return found.versions
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
@@ -43,11 +44,11 @@ class Source(Protocol):
         return found
 
     def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
-        """Read a table's metadata; a format without row ranges is first converted into `staging`.
+        """Read a table's metadata: columns, types and storage units.
 
-        Values of the columns `categories` are names, even if they look like numbers. `DataError`
-        names the faulty file, and the line or column; `JobFileError` if the format lacks something
-        that the job needs.
+        Text formats such as CSV are first converted into `staging`. The columns `categories` are
+        read as text, even if their values look like numbers. `DataError` names the faulty file, and
+        the line or column. `JobFileError` if the job needs what the format lacks, such as an id.
         """
         ...
 
@@ -71,7 +72,7 @@ class Source(Protocol):
         return Location.of(table.layout.path).at(table.layout.root)
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
-        """Return the maximum size in bytes of the working memory of `blocks`."""
+        """Return the maximum memory in bytes that `blocks` needs besides the blocks it yields."""
         return 0
 
     def sparse_rows(self, table: Table) -> Any:

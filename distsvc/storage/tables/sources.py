@@ -1,4 +1,4 @@
-"""All input formats, and the choice of one for a path."""
+"""The list of all input formats, and a search for the format of a path."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,11 +24,11 @@ from distsvc.storage.tables.svmlight import Svmlight
 from distsvc.storage.tables.zarr import Zarr
 
 SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
-"""The formats in the order in which they claim files; the last one takes all others."""
+"""All input formats. Files that no format recognises are read as the last format, Parquet."""
 
 
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
-    """Return the format of all locations, and their files."""
+    """Return the format that the locations have in common, and all their files."""
     each = [find_source(location, ready) for location in locations]
     for source, found in each:
         if len(each) > 1 and not source.joins:
@@ -98,20 +98,21 @@ _ROW_SUFFIXES = (
     ".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2", ".parquet.gz", ".json.gz",
     ".jsonl.gz",
 )  # fmt: skip
-"""Suffixes of unsupported table formats, which raise even if other files can be read."""
+"""Suffixes of files that hold rows but can't be read; such a file is always an error."""
 _OTHER_SUFFIXES = (
     ".zip", ".tar", ".tgz", ".7z", ".rar", ".gz", ".bz2", ".json", ".npy", ".npz", ".h5", ".hdf5",
     ".hdf", ".nc", ".mat", ".avro", ".arff", ".sas7bdat", ".sav", ".dta", ".rds", ".rdata", ".pkl",
     ".pickle", ".joblib", ".sqlite", ".sqlite3", ".db", ".duckdb", ".txt", ".dat", ".data", ".log",
     ".html", ".xml", ".pdf", ".md",
 )  # fmt: skip
-"""Suffixes of other unsupported formats."""
+"""Suffixes that are an error only if the input has no file that can be read."""
 
 
 def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) -> None:
-    """Raise `DataError` if one of the unread files `names` may hold rows, or is in a Zarr store.
+    """Raise `DataError` if the files `names`, which would be ignored, may hold rows.
 
-    `read` is the suffix of the files that are read, if any.
+    Files of a Zarr store inside the folder are an error, too. `read` is the suffix of the files
+    that are read, or None if no format recognised a file.
     """
     for name in names:
         inside, mark, _ = f"{name}/".partition(".zarr/")
@@ -135,10 +136,11 @@ def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) 
 
 
 def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
-    """Raise `InputNotReadyError`, or `SkippedError` with `skip_missing`, for an incomplete input.
+    """Raise `InputNotReadyError` if the input of a job is incomplete.
 
-    Each path needs the file ``ready``; without that key the paths must exist. `JobFileError` if
-    ``ready`` is set for a file, or for a Delta or Iceberg table.
+    If ``input.ready`` is set, each path must have the file of this name; else each path must
+    exist. If `skip_missing` is true, `SkippedError` is raised instead. `JobFileError` if
+    ``input.ready`` is set but a path is a file, or a Delta or Iceberg table.
     """
     places = [Location.of(path) for path in config.path]
     if config.ready is None and not skip_missing:
@@ -151,7 +153,7 @@ def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
 
 
 def _awaited(place: Location, ready: str | None) -> str | None:
-    """Return the missing path or marker, for messages, or None."""
+    """Return the path, or its file `ready`, that does not exist yet; None if both exist."""
     if place.fs is not None:
         place.fs.invalidate_cache()
     if ready is None:
