@@ -1,4 +1,7 @@
-"""Parquet as a source: row groups are storage units, folders named ``key=value`` are columns."""
+"""Tables of Parquet files.
+
+A storage unit is a row group. Folders named ``key=value`` add a column "key" to their files.
+"""
 
 import itertools
 import json
@@ -43,13 +46,13 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Content:
-    """The rows of a file that belong to the table, and how its columns become the table's."""
+    """Instructions to convert the rows of a Parquet file to rows of its table."""
 
     names: Mapping[str, str] = field(default_factory=dict)  # a renamed column's name in the file
     # Constants for columns that the file lacks.
     values: Mapping[str, pa.Scalar] = field(default_factory=dict)
     types: Mapping[str, pa.DataType] = field(default_factory=dict)  # types of columns to convert
-    kept: np.ndarray | None = None  # mask (n,) bool of the table's rows; None: all
+    kept: np.ndarray | None = None  # mask (n,) bool of rows not deleted; None if all are left
 
     def column(self, name: str, batch: pa.RecordBatch) -> pa.Array:
         if name in self.values:
@@ -123,7 +126,7 @@ class Parquet(Source):
                     yield {name: content.column(name, batch) for name in columns}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
-        """Return the part of a file that belongs to the table; keys in folder names are text."""
+        """Return how the rows of a file become rows of its table."""
         lake, values = table.layout.lake, piece.file.values
         types = {one.name: one.type for one in lake.schema} if lake else {}
         constants = {n: scalar(v, types.get(n, pa.string())) for n, v in values.items()}
@@ -163,7 +166,10 @@ def _pieces(table: Table, start: int, stop: int) -> Iterator[Piece]:
 def _rows(
     file: pq.ParquetFile, piece: Piece, columns: list[str], at_once: int, kept: np.ndarray | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece; `start` and `stop` count only rows in the mask `kept`."""
+    """Yield the rows of a piece, whose `start` and `stop` are counted without deleted rows.
+
+    `kept` is the mask of rows that are not deleted; None if all rows are left.
+    """
     metadata = file.metadata
     sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     units = live_rows(sizes, kept)

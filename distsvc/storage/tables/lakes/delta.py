@@ -1,4 +1,4 @@
-"""Delta Lake as a source: ``delta://`` before the path or URL of a table."""
+"""Delta Lake tables, which a job names by ``delta://`` before the path or URL."""
 
 import re
 from collections.abc import Iterator
@@ -90,7 +90,10 @@ def _words(error: BaseException) -> str:
 
 
 def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
-    """Return distsvc's error for an error of deltalake, by the text: few classes are specific."""
+    """Return distsvc's error for an error of deltalake.
+
+    The text of the error decides, because most errors of deltalake have the same class.
+    """
     text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(
@@ -148,7 +151,7 @@ def _parts(
 
 
 def _deleted(location: Location, table: "DeltaTable") -> dict[str, np.ndarray]:
-    """Return the positions of the deleted rows, by the URL of each file that has some."""
+    """Return the positions of deleted rows by the file's URL; files without any are left out."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     found = {}

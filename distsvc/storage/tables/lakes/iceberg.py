@@ -1,4 +1,7 @@
-"""Iceberg as a source: ``iceberg://`` before a metadata file, or before a name in a catalog."""
+"""Iceberg tables.
+
+A job names a table by ``iceberg://`` before its metadata file, or before its name in a catalog.
+"""
 
 import logging
 import time
@@ -66,7 +69,10 @@ class Iceberg(lake.Lake):
 
 @lru_cache(maxsize=16)
 def _options(url: str, asked: int) -> remote.Options:
-    """Return a catalog's options to open files; a new value of `asked` renews them."""
+    """Return the options, such as credentials, with which a catalog lets us open a table's files.
+
+    The result is cached. To renew it, the caller passes a new number as `asked`.
+    """
     location = Location.of(url)
     try:
         check_extra("pyiceberg", "iceberg", location.shown)
@@ -159,7 +165,10 @@ def _snapshot(location: Location, table: "IcebergTable", scan: "DataScan") -> la
 
 
 def _identities(spec: "PartitionSpec", schema: "Schema") -> dict[int, str]:
-    """Return the columns with an identity transform, by position in the partition spec."""
+    """Return the columns whose values are partition keys, by position in the partition spec.
+
+    Columns whose keys are transformed values, such as the month of a date, are left out.
+    """
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}

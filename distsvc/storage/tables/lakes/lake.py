@@ -40,7 +40,10 @@ _ALIKE = (
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
     is_vector,
 )
-"""Tests of Arrow types; a column may have different types in files if one test accepts them all."""
+"""Tests of Arrow types, one for each group of types that can be converted into each other.
+
+A column may have other types in a file than in the table if one test accepts both.
+"""
 
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column's field id in the metadata of a Parquet file."""
@@ -48,7 +51,7 @@ FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table."""
+    """A Parquet file of a Delta or Iceberg table, as the table's log describes it."""
 
     url: str  # or a path
     size: int | None  # in bytes
@@ -60,7 +63,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Snapshot(Files):
-    """The files of a table in one version, in the order of their names."""
+    """The data files and columns of one version of a Delta or Iceberg table."""
 
     address: str = ""  # of a file; opens the file system
     parts: dict[str, DataFile] = field(default_factory=dict)
@@ -74,7 +77,11 @@ class Snapshot(Files):
     def about(
         self, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
     ) -> tuple[dict[str, str], dict[str, str | None]]:
-        """Return the `names` and `values` of a `TableFile`; add unsuitable types to `problems`."""
+        """Return how a data file's columns correspond to the table's columns.
+
+        The first dictionary has the stored names of renamed columns. The second has constants, as
+        text, for columns that the file lacks. Columns of an unsuitable type go to `problems`.
+        """
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
             for one in schema
@@ -105,13 +112,13 @@ class Snapshot(Files):
 
 
 class Lake(parquet.Parquet):
-    """Parquet files listed by a log; `found` of a subclass returns a `Snapshot`."""
+    """Base of the formats whose Parquet files are listed by a log; `found` reads the log."""
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     joins = False
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
-        """Return the files that may have matching rows, by their partition keys."""
+        """Return the files whose partition keys do not rule out rows that match a condition."""
         assert isinstance(found, Snapshot)
         if condition is None or any(one not in found.types for one in condition.columns):
             return found  # a missing column is refused later
@@ -196,9 +203,10 @@ def snapshot_of(
     s3: Mapping[str, object] = MappingProxyType({}),
     **facts: Any,
 ) -> Snapshot:
-    """Return the snapshot of files in one file system, sorted.
+    """Return the snapshot of a table whose data files are `parts`, sorted by path.
 
-    `s3` are fsspec's options from a catalog, `facts` other fields of `Snapshot`.
+    The files must be in one file system. `s3` are a catalog's options to open them with fsspec, and
+    `facts` are further fields of the `Snapshot`.
     """
     if not parts:
         return Snapshot(location, location.at(location.path), {}, **facts)
@@ -242,7 +250,7 @@ def asked_state(location: Location, word: str) -> int | None:
 
 @contextmanager
 def _whole(found: Files) -> Iterator[None]:
-    """Add the table's version to the error of a file."""
+    """Explain in a file's `DataError` that the table's version may have been cleaned up."""
     try:
         yield
     except DataError as error:
