@@ -1,8 +1,8 @@
-"""LIBSVM / svmlight text as a source, converted once to sparse arrays.
+"""Files of LIBSVM or svmlight text, which are converted once to sparse arrays.
 
-A line is a label and ``index:value`` pairs with ascending indices. These begin with 0 if any line
-has index 0, else with 1. Column f7 has the values of index 7; the column ``label`` has the labels,
-and is never a feature. A comment follows ``#``.
+A line is a label and ``index:value`` pairs with ascending indices. The indices of a table begin
+with 0 if any line has index 0, else with 1. Column f7 has the values of index 7. The column
+``label`` has the labels, and is never a feature. A comment follows ``#``.
 """
 
 import bz2
@@ -53,7 +53,10 @@ class Svmlight(Source):
         return own if own.names == found.names else found.named(())
 
     def scan(self, found: Files, config: InputConfig, staging: Store, categories: Set[str]) -> Scan:
-        """Parse the files in memory; columns that the job names, but no row has, are zero."""
+        """Parse all files in memory, and store them as a sparse matrix in `staging`.
+
+        The job may name columns that occur in no row; all their values are zero.
+        """
         _check_job(config)
         place = _converted(found, staging)
         n_rows = map_array(place.local("labels.npy")).size
@@ -141,7 +144,7 @@ def feature_names(place: Store) -> tuple[str, ...]:
 
 
 def matrix(place: Store) -> sparse.csr_matrix:
-    """Return all rows of a converted table as CSR, mapped from its files."""
+    """Return all rows of a converted table as CSR, whose arrays are memory maps of its files."""
     width = int(map_array(place.local("first_and_width.npy"))[1])
     indptr = np.array(map_array(place.local("indptr.npy")))
     arrays = map_array(place.local("data.npy")), map_array(place.local("indices.npy")), indptr

@@ -47,7 +47,10 @@ MAX_VALUES = 1_000_000
 
 
 def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batches:
-    """Yield columns of a span's rows that match ``where``; null where a value is missing."""
+    """Yield the rows of a span that match ``where``, in batches with the given columns.
+
+    Sentinel values such as -999, which the job lists as missing, become null.
+    """
     batches = partial(source_of(table).batches, table, span)
     for _, _, arrays in matching_rows(table, span, batches, columns):
         yield {name: without_sentinels(arrays[name], table.missing_values) for name in columns}
@@ -58,8 +61,9 @@ def add_counts(
 ) -> None:
     """Add the counts of each column's values in storage rows [start, stop) to `counts`.
 
-    Only rows that match ``where`` are counted. Values are text; null is not counted. Values longer
-    than `MAX_LEVEL_LENGTH` are truncated in the columns `cut`; in others they raise `DataError`.
+    The keys of `counts` are the columns to count. Only rows that match ``where`` are counted, and
+    null is not. A value longer than `MAX_LEVEL_LENGTH` raises `DataError`, unless its column is in
+    `cut`: then the value is truncated.
     """
     for arrays in matching_batches(table, Span(start, stop, 65_536), list(counts)):
         for column, array in arrays.items():
@@ -94,7 +98,7 @@ def columns_without_values(table: Table, names: Sequence[str]) -> list[str]:
 
 
 def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
-    """Raise `DataError` for integers or decimals whose differences float64 rounds away.
+    """Raise `DataError` for large integers or decimals too close together for float64.
 
     `least` and `most` (d,) float64 are the extremes of the numeric columns.
     """
@@ -145,7 +149,7 @@ ID_OR_DATE = "text that looks like ids or dates"
 def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
     """Return a table without features that look like ids or codes, unless `kept` names them.
 
-    Small tables keep all features, and so do tables that would lose all of them.
+    A small table keeps all its features. So does a table whose features all look like ids or codes.
     """
     if table.n_rows < MIN_ROWS_TO_DROP:
         return table
@@ -181,10 +185,11 @@ def without_features(table: Table, reasons: dict[str, str]) -> Table:
 def texts_of_numbers(
     table: Table, names: Sequence[str], known: Collection[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns of numbers only, and the reasons against almost numeric columns.
+    """Return the text columns in which all values are numbers, judged by a sample of the rows.
 
-    Almost numeric columns have mostly numbers, or numbers with a unit. A column with one distinct
-    number is returned only if `known` (the model's numeric columns) names it.
+    The second result explains by column why almost numeric text is no feature: some values are not
+    numbers, or numbers have a unit. A column with the same number in all rows is returned only if
+    `known` (the model's numeric columns) names it.
     """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
@@ -203,7 +208,11 @@ def texts_of_numbers(
 
 
 def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns with few levels, and the reasons why the others are no categories."""
+    """Return the text columns that can be categories, since they have few different values.
+
+    The second result has the reason against each of the other columns, such as "text of many
+    values".
+    """
     counts = _value_counts(table, names)
     few = [name for name in names if name in counts and has_few_levels(counts[name])]
     out = [name for name in few if is_named_like_code(name) or numeric_text.are_dates(counts[name])]
@@ -225,7 +234,10 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
 
 
 def with_compared(table: Table, scan: Scan) -> Table:
-    """Return the table with `compared` set: columns that are no features, to compare clusters."""
+    """Return the table with `compared` set.
+
+    These columns are not features, but a report shows how clusters differ in them.
+    """
     types = scan.types if scan.comparable is None else scan.comparable
     left = [name for name, why in table.left_out.items() if why not in INCOMPARABLE]
     kinds = {name: types[name] for name in left if name in types}
@@ -262,7 +274,10 @@ def check_unicode(table: Table, names: Sequence[str]) -> None:
 
 
 def _sample(table: Table, names: Collection[str]) -> Iterator[tuple[str, pa.Array]]:
-    """Yield sample values of columns, batch by batch; the caller may remove names meanwhile."""
+    """Yield pairs of a column's name and values, for each column and each part of the sample.
+
+    If the caller removes a name from `names` meanwhile, the column is no longer read.
+    """
     for span in _spots(table.layout.extents):
         for batch in source_of(table).batches(table, span, list(names)) if names else ():
             for name in [name for name in batch if name in names]:
@@ -275,9 +290,10 @@ def _only(table: Table, places: Sequence[int]) -> Table:
 
 
 def _spots(extents: Sequence[int]) -> list[Span]:
-    """Return ranges of rows spread over a table; all rows of a small table.
+    """Return the ranges of rows that make up the sample; a small table is one range.
 
-    The first range in a storage unit begins at its first row, because a unit is decoded from there.
+    The ranges are spread over the table. In each storage unit, the first range begins at the
+    unit's first row, because any other row is decoded only after all rows before it.
     """
     n_rows = sum(extents)
     if n_rows <= SPOTS * SPOT_ROWS:

@@ -1,4 +1,7 @@
-"""Zarr as a source: an array with columns f0, f1, ..., or a group of one array for each column."""
+"""Tables stored as Zarr.
+
+A table is an array, whose columns are called f0, f1, ..., or a group with an array for each column.
+"""
 
 import base64
 import itertools
@@ -52,7 +55,11 @@ _Arrays = dict[str, Any]
 
 
 def _check_whole(place: Location, name: str, array: "Array", start: int, stop: int) -> None:
-    """Refuse truncated chunks in a local store: Blosc would read the memory behind them."""
+    """Raise `DataError` if a file with a chunk of rows [start, stop) is truncated.
+
+    Blosc does not notice this, and would read beyond the end of the chunk in memory. Only local
+    stores are checked.
+    """
     codecs = [type(codec).__name__ for codec in array.compressors]
     if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
         return
@@ -75,7 +82,11 @@ def _check_whole(place: Location, name: str, array: "Array", start: int, stop: i
 
 
 def _stored(array: "Array") -> tuple[int, object]:
-    """Return the number of chunks, or shards, of an array, and its fill value."""
+    """Return the number of files that store a complete array, and its fill value.
+
+    A file has one shard, or one chunk of an array without shards. Missing files are read as the
+    fill value.
+    """
     sizes = array.shards or array.chunks
     pairs = zip(array.shape, sizes, strict=True)
     return math.prod(-(-n // size) for n, size in pairs), array.fill_value
@@ -101,9 +112,10 @@ class Zarr(Source):
         return found.named(())
 
     def versions(self, found: Files) -> Versions:
-        """Return the version of each metadata file, and one for the chunks of each array, ARRAY/*.
+        """Return the version of each metadata file, and of all chunks of each array together.
 
-        If a server does not list its files, only the metadata files of the root have versions.
+        The key for the chunks of an array is its path and "/*", such as "age/*". If a server does
+        not list its files, only the metadata files of the root have versions.
         """
         place = found.location
         try:
@@ -209,7 +221,7 @@ class Zarr(Source):
 
 
 def _step(chunk: int, block_rows: int) -> int:
-    """Return the number of rows that are decoded in one go: whole chunks."""
+    """Return the number of rows to decode at a time, which is a multiple of the chunk size."""
     return max(chunk, min(block_rows, 262_144) // chunk * chunk)
 
 
@@ -256,7 +268,10 @@ def _columns_of_group(place: Location, group: "Group") -> _Arrays:
 
 
 def _member(folder: Location, group: "Group", name: str) -> "Array | Group | Exception":
-    """Return a member of a group, or the error; `group` if the member has no metadata."""
+    """Return a member of a group, or an error if the member can't be read.
+
+    A folder without metadata is no member. For such a folder, `group` itself is returned.
+    """
     try:
         node = group[name]
         dict.keys(node.metadata.attributes)  # damaged attributes may be of another type
@@ -354,7 +369,10 @@ def _no_data(name: str, array: "Array") -> str:
 
 
 def _packed_by(array: "Array") -> str:
-    """Return the attribute that marks the stored numbers as packed, or ""."""
+    """Return the attribute that marks the stored numbers as packed, or "".
+
+    Packed numbers have to be converted before use: "scale_factor = 0.01", "_FillValue = -999".
+    """
     if array.dtype.kind not in "iuf":
         return ""
     attributes = dict(array.attrs)
