@@ -1,7 +1,7 @@
 """The typed configuration of a job, which `distsvc.job.file` reads.
 
-The keys of ``[model]`` come from the table in `distsvc.job.parameters`. A key that is not given is
-None; later, `of_job` or the estimator sets its default.
+The keys of ``[model]`` are the estimators' parameters, listed in `distsvc.job.parameters`. A key of
+``[model]`` that the job file lacks is None here; its default is filled in when the job runs.
 """
 
 import hashlib
@@ -39,7 +39,10 @@ from distsvc.job.parameters import (
 
 
 def _usable_path(path: str) -> str:
-    """Return a path or URL; ValueError for credentials, NUL, and names too long for a file."""
+    """Check a path or URL, and return it.
+
+    ValueError if it contains credentials or a NUL, or if a name in it is too long for a file.
+    """
     if "\0" in path:
         raise ValueError(f"must be a path without NUL, found {path!r}")
     if "://" in path:
@@ -57,14 +60,14 @@ def _usable_path(path: str) -> str:
 
 
 Section: TypeAlias = dict[str, Any]
-"""The keys of a section, with values of any type."""
+"""The keys and values of one section of a job file."""
 
 Sections: TypeAlias = dict[str, Any]
 """The sections of a job file by name, not yet validated."""
 
 
 class _Section(Form, extra="forbid"):
-    """Base of sections; unknown keys and values of other types are errors."""
+    """Base of a job file's sections; unknown keys and values of a wrong type are errors."""
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -82,7 +85,10 @@ Several = Annotated[
 
 
 def _relative(name: str) -> str:
-    """Return a path that is relative to a folder; ValueError for any other text."""
+    """Return the name of a file below a folder, such as "_SUCCESS".
+
+    ValueError for a URL, an absolute path, or a path with "..".
+    """
     parts = name.split("/")
     if "://" in name or "\0" in name or {"", ".", ".."} & set(parts):
         raise ValueError(
@@ -124,7 +130,7 @@ class InputConfig(_Section):
 
     @property
     def shown(self) -> str:
-        """The first path and the number of others, for messages."""
+        """The input in words for a message, such as "a.parquet and 2 more"."""
         return shown_urls(self.path)
 
     @field_serializer("path")
@@ -176,10 +182,11 @@ class PreprocessConfig(_Section):
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] | None = None
-    """Scale of columns or rows. Default: `standard`; the algorithms `auto` and `mixture` model
-    each column instead."""
+    """How to scale the columns, or each row to length 1 (`unit`). Default: `standard`. By default,
+    the algorithms `auto` and `mixture` model the distribution of each column instead of scaling."""
     missing: Literal["auto", "error", "drop", "median"] = "auto"
-    """Policy for missing values: an error, a row without a label, or the median. Default: missing
+    """Policy for missing values. With `error`, the run fails. With `drop`, a row with a missing
+    value gets no label. With `median`, the column's median replaces the value. Default: missing
     values stay missing if the algorithm takes them, and are an error otherwise."""
     missing_values: Annotated[tuple[Finite, ...], Field(strict=False)] = ()
     """Numbers that stand for a missing value."""
@@ -195,7 +202,7 @@ _SCALED = ("continuous", "rounded", "count", "share", "zero-inflated")
 
 
 class ColumnKind(_Section):
-    """A key of ``[columns]``: the kind and the scale of a column."""
+    """The kind and the scale of one column, from its key in ``[columns]``."""
 
     kind: Literal[
         "continuous", "rounded", "count", "share", "zero-inflated", "ordinal", "binary",
@@ -203,7 +210,8 @@ class ColumnKind(_Section):
     ]  # fmt: skip
     """Kind of the values; `ignore` leaves the column out."""
     scale: Literal["identity", "root", "log", "logit"] | None = None
-    """The scale, unless kind is ordinal, binary or category. Default: chosen from the values."""
+    """The scale on which the values are modelled, such as `log`. Default: chosen from the values.
+    The kinds `ordinal`, `binary` and `category` have no scale."""
 
     @model_validator(mode="after")
     def _scale_of_amounts(self) -> Self:
@@ -226,7 +234,7 @@ Rows = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
 class ModelConfig(_Section):
-    """``[model]``: an algorithm of `distsvc.job.parameters`, its seed and its parameters."""
+    """``[model]``: the algorithm that finds the clusters, its seed and its parameters."""
 
     algorithm: str
     """The algorithm, which determines the other keys."""
@@ -237,10 +245,14 @@ class ModelConfig(_Section):
     max_clusters: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
     """The maximum number of clusters; the smallest are merged into the nearest clusters."""
     min_cluster_rows: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
-    """The approximate minimum rows of a cluster; smaller ones are merged into the nearest."""
+    """The approximate minimum number of rows in a cluster. A smaller cluster is merged into the
+    cluster nearest to it."""
 
     def parameters(self) -> Section:
-        """Return the estimator's parameters from the job, with `seed` as `random_state`."""
+        """Return the keyword arguments with which the job creates its estimator.
+
+        The key `seed` becomes the argument `random_state`.
+        """
         given = self.model_dump(exclude=self._own_keys(), exclude_none=True)
         settings = given.pop("settings", None)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
@@ -253,7 +265,10 @@ class ModelConfig(_Section):
 
     @property
     def most_clusters(self) -> int | None:
-        """`max_clusters`, or None if it is a parameter of the estimator."""
+        """The number of clusters down to which the job merges clusters, or None.
+
+        It is None, too, if `max_clusters` is a parameter of the estimator, which then merges.
+        """
         return self.max_clusters if "max_clusters" in self._own_keys() else None
 
     @model_validator(mode="after")
@@ -289,7 +304,7 @@ MIXED = ("auto", "mixture")
 
 
 def _with_algorithm(model: object) -> object:
-    """Return a ``[model]`` section whose algorithm, if missing or "auto", follows from its keys."""
+    """Return a ``[model]`` section whose algorithm is chosen by its keys if missing or "auto"."""
     # Keys that the default algorithm lacks mean support vector clustering.
     default = DEFAULT_MODEL.algorithm
     if not isinstance(model, dict) or model.get("algorithm", default) != default:
@@ -320,26 +335,31 @@ class ContinuityConfig(_Section):
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
-    """Published runs whose cluster ids continue; a path may contain the date of another night."""
+    """Folders of earlier runs, such as `out/{run_date-1d}`. The new run continues the cluster ids
+    of the first folder with a published run."""
     min_overlap: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
-    """The least overlap (Jaccard, on the same rows) for a cluster to keep its id. `match` is the
-    old name of this key."""
+    """The minimum overlap of an old and a new cluster for the new one to get the old id. It is the
+    Jaccard index of their rows. `match` is the old name of this key."""
     memory: Annotated[int, Field(ge=0, le=366)] = 7
     """Maximum number of nights that a cluster may be absent and still get its id back."""
     prefer_previous: bool = True
     """Keep the clusters of the previous run, unless others are clearly better."""
     reference: PathOrUrl | None = None
-    """A published run. Every night's report has the drift from this run's table."""
+    """A published run. Every night's report shows how far the columns have drifted since the table
+    of this run."""
 
 
 def _limit(value: object) -> Section:
-    """Return a check as a dict; the limit false becomes None, which disables the check."""
+    """Return a check as a dict, such as {"limit": 0.3} for ``max_drift = 0.3``.
+
+    A check that is false in the job file is disabled: its limit becomes None.
+    """
     given = value if isinstance(value, dict) else {"limit": value}
     return given | {"limit": None} if given.get("limit") is False else given
 
 
 def _never(value: object) -> Section:
-    """Return a check as in `_limit`; the limit true becomes 0."""
+    """Return a boolean check as a dict: the limit is 0 for true, and None for false."""
     given = _limit(value)
     return given | {"limit": 0.0} if given.get("limit") is True else given
 
@@ -369,7 +389,11 @@ Bound = TypeVar("Bound")
 
 
 class CheckConfig(_Section, Generic[Bound]):
-    """A check: `limit`, or None if disabled, and `warn`, for warnings."""
+    """A check of ``[checks]``: the limits of one number about a result.
+
+    Beyond `limit`, the result is held back, or published with a warning if `level` is "warn".
+    Beyond `warn`, it is published with a warning. If `limit` is None, the check is disabled.
+    """
 
     level: Literal["error", "warn"] = "error"
     limit: Bound | None
@@ -383,7 +407,7 @@ class CheckConfig(_Section, Generic[Bound]):
 
 
 class NightsCheck(CheckConfig[Shares]):
-    """Limits relative to the median value of the last `nights` runs."""
+    """A check of a number relative to the median of this number in the last `nights` runs."""
 
     nights: Annotated[int, Field(ge=1, le=365)] = 1
 
@@ -419,7 +443,8 @@ class ChecksConfig(_Section):
     min_cluster_rows: Limit | None = None
     """The least number of rows of any cluster."""
     max_rows_moved: Limit | None = None
-    """The largest share of the rows that the previous model puts into another cluster."""
+    """The largest share of the rows to which the previous model gives another cluster than the
+    new model."""
     max_ids_moved: Limit | None = None
     """The largest share of the rows in both runs (by `id`) that changed their cluster."""
     max_new_share: Limit | None = None
@@ -509,7 +534,10 @@ class OutputConfig(_Section):
         return self.membership or self.top > 0
 
     def optional(self) -> Section:
-        """Return the settings of optional columns, as stored in a model."""
+        """Return the keys for optional columns of the labels, such as {"reasons": 3, ...}.
+
+        A model stores them, so that it can compute the same columns later.
+        """
         return self.model_dump(include=OPTIONAL_KEYS) | {"membership": self.shares}
 
 
@@ -543,7 +571,7 @@ UNDECIDING: Any = {
 
 
 class Job(_Section):
-    """A job file."""
+    """The validated content of a job file."""
 
     input: InputConfig
     output: OutputConfig
@@ -560,7 +588,10 @@ class Job(_Section):
 
     @property
     def as_written(self) -> dict[tuple[str, str], object]:
-        """Values with dates as written in the file, by section and key."""
+        """The values that contain ``{run_date}`` in the job file, by section and key.
+
+        They are the original values, such as "out/{run_date}"; the job itself has the dates.
+        """
         return self._as_written
 
     @property
@@ -634,7 +665,10 @@ class Job(_Section):
                 raise ValueError(f"{key} names {name!r}, which is not among input.columns")
 
     def digest(self) -> str:
-        """Return the SHA-256 of all keys outside `UNDECIDING`, as hexadecimal digits."""
+        """Return a SHA-256 digest of the keys that decide the labels, in hexadecimal digits.
+
+        These are all keys except `UNDECIDING`.
+        """
         content = self.model_dump(mode="json", exclude=UNDECIDING)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -27,7 +27,10 @@ def names_day(text: str) -> bool:
 
 
 def fill_date(text: str, day: datetime.date) -> str:
-    """Return a text with every form of ``{run_date}`` filled in; ValueError for a range."""
+    """Return a text with all dates filled in, such as "out/2026-11-20" for "out/{run_date}".
+
+    ValueError if the text has a range of days, such as ``{run_date-6d..run_date}``.
+    """
     for found in RUN_DATE_PATTERN.finditer(text):
         if found["to"]:
             raise ValueError(f"must be one day, {DAY_FORMS}, found the range {found[0]!r}")
@@ -35,7 +38,11 @@ def fill_date(text: str, day: datetime.date) -> str:
 
 
 def fill_each_date(text: str, day: datetime.date) -> list[str]:
-    """Return the text for each day of its range, in order; equal texts are returned once."""
+    """Return one text for each day of the range in a text, in the order of the days.
+
+    "{run_date-1d..run_date}.csv" becomes ["2026-11-19.csv", "2026-11-20.csv"]. A text without a
+    range becomes a list of one text. Equal texts are returned once.
+    """
     ranges = [found for found in RUN_DATE_PATTERN.finditer(text) if found["to"]]
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
     first, last = ends[0] if ends else (day, day)

@@ -34,7 +34,8 @@ DATED = ("input", "continuity", "output")
 
 PREVIOUS_KEY = "continuity.previous"
 EARLIER_NIGHTS = 31
-"""Number of nights, up to the run's own, that a dated ``continuity.previous`` stands for."""
+"""Number of nights that ``continuity.previous = "out/{run_date}"`` stands for: the night of the run
+and the nights before it."""
 
 PLAIN_TYPES = {
     "a valid tuple": "a list",
@@ -58,7 +59,8 @@ FREE_SECTIONS = ("columns", "names")
 def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None) -> Job:
     """Read a job file, and override its keys by `settings`, ``section.key=value`` strings.
 
-    A value is TOML, or else a string. `run_date` (YYYY-MM-DD, today by default) replaces
+    Each value is parsed as TOML. Text that is not valid TOML, such as ``fine``, stands for a
+    string. `run_date` (YYYY-MM-DD, today by default) replaces
     ``{run_date}`` in ``[input]``, ``[continuity]`` and ``[output]`` (`distsvc.job.dates`).
     `InputNotFoundError` if the file does not exist, `JobFileError` if it is not TOML, or a key is
     unknown, missing or has a value that is not allowed.
@@ -92,8 +94,9 @@ def override(
 ) -> Sections:
     """Return sections with some values replaced; the result is not yet validated.
 
-    `settings` are as in `load_job`; `values` has new values by key, such as ``model.seed``. Several
-    settings of a list or a table add up. For any other key, the last setting counts.
+    `settings` are as in `load_job`; `values` has new values by key, such as ``model.seed``. If
+    several settings give a list or a table to the same key, all entries are used. For any other
+    key, the last setting counts.
     """
     content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     given: set[str] = set()
@@ -157,7 +160,10 @@ def job_text(job: Job) -> str:
 
 
 def cluster_settings(settings: tuple[str, ...]) -> Section:
-    """Return the keys in ``cluster.key=value`` strings; `JobFileError` for other sections."""
+    """Return the section ``[cluster]`` from settings such as ``cluster.workers=4``.
+
+    `JobFileError` for a setting of another section.
+    """
     content = override({"cluster": {}}, settings)
     others = content.keys() - {"cluster"}
     if others:
@@ -177,7 +183,10 @@ def _parse_toml(text: str, source: str) -> Sections:
 
 
 def _setting(setting: str) -> tuple[str, object, str]:
-    """Return key, value and part ("" if none) of a setting such as ``section.key.part=value``."""
+    """Split a setting into the key, the value, and the entry of a table that it sets, or "".
+
+    ``preprocess.encode.city=onehot`` becomes ("preprocess.encode", "onehot", "city").
+    """
     name, equals, text = setting.partition("=")
     name, value = name.strip(), _value(text)
     section, _, key = name.partition(".")
@@ -190,7 +199,10 @@ def _setting(setting: str) -> tuple[str, object, str]:
 
 
 def _both(first: object, second: object) -> object:
-    """Return a key's value from two settings: lists and tables add up, else the last counts."""
+    """Combine two values that settings give to the same key.
+
+    Lists and tables are joined. Of any other values, the second is returned.
+    """
     if isinstance(first, list) and isinstance(second, list):
         return [*first, *(one for one in second if one not in first)]
     if isinstance(first, dict) and isinstance(second, dict):
@@ -202,7 +214,10 @@ def _both(first: object, second: object) -> object:
 
 
 def _put(content: Sections, name: str, value: object, by: str) -> None:
-    """Set the key `name` (section.key); messages begin with `by`, the option or variable."""
+    """Set the key `name`, such as "model.seed", to a value.
+
+    Error messages begin with `by`, the option that gives the value, such as "--set".
+    """
     section, _, key = name.partition(".")
     if not (section and key):
         raise JobFileError(f"{by} expects section.key, found {name!r}")
@@ -217,7 +232,7 @@ def _put(content: Sections, name: str, value: object, by: str) -> None:
 
 
 def _value(text: str) -> object:
-    """Return a text's value in TOML, or the text itself."""
+    """Return a text parsed as a TOML value, or the text itself if it is not valid TOML."""
     try:
         content = _parse_toml(f"value = {text}", "--set")
     except JobFileError:
@@ -249,7 +264,11 @@ def _with_dates(content: Sections, source: str, run_date: str | None) -> Section
 
 
 def _dated(name: str, value: object, day: datetime.date) -> object:
-    """Return a key's value with the day filled in; ValueError as in `fill_date`."""
+    """Return the value of the key `name` with ``{run_date}`` replaced by a day.
+
+    A text of ``continuity.previous`` becomes a list of nights. A text of ``input.path`` with a
+    range of days becomes a list, too; in other keys, a range is a ValueError.
+    """
     if isinstance(value, list):
         each = [_dated(name, one, day) for one in value]
         return [one for found in each for one in (found if isinstance(found, list) else [found])]
@@ -265,7 +284,11 @@ def _dated(name: str, value: object, day: datetime.date) -> object:
 
 
 def _explain(error: ValidationError) -> list[str]:
-    """Return one sentence for each wrong field, combining the errors of its alternative types."""
+    """Return one sentence for each key with a wrong value.
+
+    If a value may have several types, pydantic reports an error for each type. The sentence
+    combines these errors.
+    """
     items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
     for item in error.errors():
         place = item["loc"]
@@ -326,7 +349,7 @@ def _known_keys(place: tuple[int | str, ...]) -> list[str]:
 
 @cache
 def known_keys() -> dict[str, tuple[str, ...]]:
-    """Return the allowed words by ``section.key``, for all keys."""
+    """Return all keys, such as "model.mode", each with the words that are allowed as its value."""
     keys: dict[str, tuple[str, ...]] = {}
     for section, field in Job.model_fields.items():
         if section in FREE_SECTIONS:
@@ -348,7 +371,10 @@ def present_name(name: str) -> str:
 
 
 def keys_like(option: str, least: float = 0.75) -> list[str]:
-    """Return the keys most similar to an option such as ``--gama``; `least` is the threshold."""
+    """Return the keys with the name most similar to an option such as ``--gama``.
+
+    No key is returned if the similarity is below `least`, a number from 0 to 1.
+    """
     option = option.lstrip("-").replace("-", "_")
     names = [name for key in known_keys() for name in (key, key.partition(".")[2])]
     close = difflib.get_close_matches(option, names, 1, least)

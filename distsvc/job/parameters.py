@@ -54,7 +54,7 @@ class Constraint:
             raise ParameterError(f"{name} must {expected}, found {shown(value)}") from None
 
     def by_default(self, value: object) -> Self:
-        """Return this constraint with an estimator's default value."""
+        """Return a copy of this constraint with another default."""
         return replace(self, default=value)
 
     @property
@@ -75,7 +75,10 @@ class Constraint:
 def number(
     low: float = 0.0, high: float = inf, low_open: bool = True, moderate: bool = False
 ) -> Constraint:
-    """Allow finite numbers from `low` to `high`; if `moderate`, only 0 and `TINY` to `HUGE`."""
+    """Allow finite numbers from `low` to `high`, without `low` itself if `low_open`.
+
+    If `moderate`, the size of a number other than 0 must be between `TINY` and `HUGE`.
+    """
     bounded = isfinite(high)
     bounds = Field(
         gt=low if low_open else None,
@@ -100,7 +103,7 @@ def _moderate(value: float) -> float:
 
 
 def count(least: int = 1, most: int | None = None) -> Constraint:
-    """Allow whole numbers from `least` to `most`, without True and False."""
+    """Allow whole numbers from `least` to `most`. True and False are not allowed."""
     of = Annotated[int, Field(ge=least, le=most)]
     expected = f"be a whole number of at least {least}"
     return Constraint(expected, of, of, {"less_than_equal": f"be at most {most}"})
@@ -124,7 +127,7 @@ def is_several(gamma: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return the Python value of NumPy arrays, integers and booleans."""
+    """Convert NumPy arrays, integers and booleans to Python lists, ints and bools."""
     if isinstance(value, np.bool_):
         return bool(value)
     if is_several(value):
@@ -213,7 +216,7 @@ Parameters: TypeAlias = dict[str, Any]
 RandomState: TypeAlias = int | np.random.RandomState | None
 
 IN_MEMORY = get_args(InMemory)
-"""Labellings that need the table in memory, since each row can be a vertex of their graphs."""
+"""Labelling methods that need the table in memory, since every row may be a vertex of a graph."""
 
 BASELINE: dict[str, Constraint] = {"n_jobs": N_JOBS, "random_state": RANDOM_STATE}
 CORE: dict[str, Constraint] = {
@@ -372,12 +375,14 @@ PUBLISHED: dict[str, Parameters] = {
 }  # fmt: skip
 """The settings of the papers, by algorithm: `settings = "published"` in a job file.
 
-Pham, Le and Dang (2017), with epsilon of Pham, Le, Le and Tran (2016); Hofmeyr (2021); Chou, Lin
-and Lin (2020).
+The settings of "support-vector" are from Pham, Le and Dang (2017), except epsilon, which is from
+Pham, Le, Le and Tran (2016). The settings of "imdh" are from Hofmeyr (2021). The settings of the
+linear algorithms are from Chou, Lin and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}
-"""Name of the parameter that the job key ``n_clusters`` sets, if different, by algorithm."""
+"""Parameter of the estimator that the key ``n_clusters`` of a job sets, by algorithm. An algorithm
+whose parameter has the same name as the key is not listed."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
 """Default nu of jobs without nu and C; the default of estimators is scikit-learn's 0.5."""
@@ -394,7 +399,7 @@ def nu_or_c(given: Given) -> None:
 
 
 def one_width(given: Given) -> None:
-    """Raise ParameterError if both nu and C, or several values of gamma, are given."""
+    """Raise ParameterError if gamma has several values, or if both nu and C are given."""
     nu_or_c(given)
     if is_several(given["gamma"]):
         raise ParameterError(f"gamma must be one number or 'auto', found {given['gamma']!r}")
@@ -431,7 +436,7 @@ def support_vector_rules(given: Given) -> None:
 
 
 def published_rules(given: Given) -> None:
-    """Raise ParameterError unless the parameters suit the papers' method."""
+    """Raise ParameterError for parameters with which the published method can't run."""
     gamma, solver = given["gamma"], given["solver"] or "bsgd"
     if gamma in (None, "auto") or is_several(gamma):
         raise ParameterError(
@@ -477,7 +482,11 @@ JOINT_RULES: dict[str, Callable[[Given], None]] = {
 
 
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> Parameters:
-    """Return the estimator's parameters for a job: `given`, and defaults that only jobs have."""
+    """Return the keyword arguments of the estimator for the keys `given` of a job.
+
+    Missing keys get the paper's values if `settings` is "published" (`PUBLISHED`). If nu and C are
+    missing, nu is the default for jobs (`NU_OF_JOBS`).
+    """
     key = CLUSTER_KEYS.get(algorithm)
     if key is not None and "n_clusters" in given:
         if key in given:
