@@ -13,14 +13,17 @@ from distsvc.run.work.workers.lean import lean
 
 
 def main() -> None:
-    """Run the command line; its imports are inside `stoppable`, so that signals can stop them."""
+    """Run the command line. A signal ends it cleanly, even while modules are being imported."""
     _open_streams()
     lean()
     stoppable(_command)
 
 
 def _open_streams() -> None:
-    """Open closed standard streams on the null device, so that no file gets descriptor 0 to 2."""
+    """Open standard streams that are closed on the null device.
+
+    Otherwise the next opened file would become standard output or error, and get our messages.
+    """
     for number in 0, 1, 2:
         try:
             os.fstat(number)

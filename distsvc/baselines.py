@@ -1,4 +1,4 @@
-"""The papers' baselines as scikit-learn estimators."""
+"""Other methods of clustering, such as k-means, as scikit-learn estimators for comparisons."""
 
 from distsvc.models.baselines.bico import BICO
 from distsvc.models.baselines.depddp import DePDDP

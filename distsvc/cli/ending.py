@@ -27,7 +27,7 @@ CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: 
 GRACE_SECONDS = 8.0
 
 _received: list[int] = []
-"""The number of the signal that ends the command; empty before a signal."""
+"""A list with the first signal received, which ends the command; empty before this signal."""
 
 
 class Stopped(SystemExit):
@@ -43,8 +43,8 @@ class Stopped(SystemExit):
 def stoppable(command: Callable[[], object]) -> None:
     """Call `command` in the main thread; the first signal of `CODES` ends it and the process.
 
-    Signals that were ignored before, as under ``nohup``, stay ignored. Notes on the kept work
-    (`BaseException.add_note`) become part of the final message.
+    Signals that were ignored before, as under ``nohup``, stay ignored. The final message contains
+    the notes of the exception (`BaseException.add_note`), such as what work is finished.
     """
     kept = ""
     try:
@@ -65,7 +65,10 @@ def stoppable(command: Callable[[], object]) -> None:
 
 
 def _listen() -> None:
-    """Let the first signal raise `Stopped`, and start the thread that enforces the end."""
+    """Let the first signal raise `Stopped` in the main thread.
+
+    A second thread, which runs `_insist`, ends the process if the main thread does not.
+    """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     threading.Thread(target=_insist, args=(reading,), name="signals", daemon=True).start()
@@ -94,7 +97,7 @@ def _set_handlers(handler: Callable[[int, FrameType | None], object]) -> None:
 
 
 def _insist(reading: int) -> None:
-    """Read signals from a pipe; end the process at the second, or after `GRACE_SECONDS`."""
+    """Wait for a signal, then end the process at the next signal or after `GRACE_SECONDS`."""
     # The interpreter writes every signal to the pipe at once; handlers wait for the main thread.
     numbers: list[int] = []
     left = None
@@ -107,7 +110,10 @@ def _insist(reading: int) -> None:
 
 
 def _end(number: int, how: str, kept: str = "") -> None:
-    """Kill child processes, print how the command ended, and end the process."""
+    """Kill child processes, print a final message, and end the process.
+
+    `how` completes "Interrupted ...", such as "cleanly". `kept` describes the finished work.
+    """
     if "multiprocessing.process" in sys.modules:
         for child in sys.modules["multiprocessing.process"].active_children():
             with suppress(OSError, ValueError, AttributeError):

@@ -48,9 +48,10 @@ DAY = click.DateTime(["%Y-%m-%d"])
 
 
 class Command(click.Command):
-    """A command whose errors end it with one line and an exit code.
+    """A command; an error in it prints one line and sets the exit code.
 
-    Its options for `Display`, `ClusterAddress` and `Start` become instances of these classes.
+    The function of the command gets one `Display` instead of --quiet, --verbose and --log-format.
+    Likewise, it gets one `ClusterAddress` and one `Start` for the options that are their fields.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -336,7 +337,10 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
 
 
 def _lines_on_nights(what: str, nights: "Sequence[LaterNight]") -> list[str]:
-    """Return a warning about later nights, and the command that repeats them."""
+    """Return a warning about the nights after a changed night, and a command to run them again.
+
+    `what` completes "these nights ...", such as "continue it".
+    """
     if not nights:
         return []
     named = ", ".join(
@@ -518,13 +522,16 @@ def _run_words(run: dict[str, str]) -> str:
 
 
 def say(*lines: str, err: bool = False, as_json: object = False) -> None:
-    """Print lines, each safe for a terminal; if `as_json` is given, print it as JSON instead."""
+    """Print lines, in which control characters are escaped.
+
+    If the command has the flag --json, `as_json` is its result, which is printed instead.
+    """
     for line in lines if as_json is False else [json.dumps(as_json)]:
         print_text(line if as_json is not False else one_line(line), err)
 
 
 def print_text(text: str, err: bool = False) -> None:
-    """Print a text and a line end; an `OSError` (such as a full disk) names the stream."""
+    """Print a text and a line end; if this fails, the `OSError` names standard output or error."""
     try:
         click.echo(text, err=err)
     except OSError as error:

@@ -15,7 +15,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 PATH = click.Path(readable=False)
-"""A path or a URL, which a shell completes as a file."""
+"""The type of options whose value is a path or URL; shells complete it as a file name."""
 
 
 class WordOf(click.Choice[str]):
@@ -93,12 +93,15 @@ SHORT_OPTIONS: dict[str, tuple[str, Callable[..., Any] | click.ParamType, str, s
         "model.seed", WholeNumber(0), "N", "The seed of random choices; 0 by default."
     ),
 }  # fmt: skip
-"""Key, type, placeholder and help of the options for keys, by the name of the option."""
+"""Options that set a key of the job: "clusters" is --clusters, and sets model.n_clusters.
+
+The values are the key, the type, the placeholder of the value in the help, and the help text.
+"""
 
 SHORT = {name: key for name, (key, *_) in SHORT_OPTIONS.items()}
 
 OLD_FLAGS = {"classes": ("--label",)}
-"""Earlier names of options, which still work."""
+"""Deprecated flags that still work: --label is the same as --classes."""
 
 
 def _short_option(name: str) -> Decorator:
@@ -145,7 +148,7 @@ cluster_options = added(
         "--require-tls", is_flag=True, help="Refuse a scheduler whose address is not tls://."
     ),
 )  # fmt: skip
-"""Options for the Dask scheduler."""
+"""A decorator that adds the options to find a Dask scheduler."""
 
 display_options = added(
     click.option("-q", "--quiet", is_flag=True, help="Show no progress and no log, only errors."),
@@ -156,14 +159,17 @@ display_options = added(
         help="Sentences, or one JSON object per line; also set by DISTSVC_LOG_FORMAT.",
     ),
 )  # fmt: skip
-"""Options for standard error."""
+"""A decorator that adds the options for progress and log, which go to standard error."""
 
 short_keys = added(*map(_short_option, SHORT_OPTIONS))
 """The options of `SHORT_OPTIONS`."""
 
 
 def option_words(**given: object) -> list[str]:
-    """Return options for a command line; False, None and empty values are left out."""
+    """Return arguments as options to print in a command line, such as --run-date=2026-11-25.
+
+    Arguments that are False, None or empty are left out.
+    """
     named = {name.replace("_", "-"): value for name, value in given.items() if value}
     return [f"--{name}" + ("" if value is True else f"={value}") for name, value in named.items()]
 
@@ -171,11 +177,14 @@ def option_words(**given: object) -> list[str]:
 OBJECTS: dict[str, Any] = {
     "display": Display, "at": ClusterAddress, "start": Start,
 }  # fmt: skip
-"""Classes that combine several options, by the parameter that gets the instance."""
+"""Classes whose fields are options of a command, by the parameter that takes the instance."""
 
 
 def with_objects(options: dict[str, Any]) -> Display:
-    """Replace options in place by instances of `OBJECTS`; return the display."""
+    """Combine options into instances of the classes in `OBJECTS`, and return the display.
+
+    In `options`, the instances replace the options in place.
+    """
     for name, kind in OBJECTS.items():
         fields = [field for field in kind.__match_args__ if field in options]
         if fields:
@@ -187,7 +196,10 @@ def with_objects(options: dict[str, Any]) -> Display:
 
 
 def short_overrides(settings: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of short options by key; UsageError if a setting gives the same key."""
+    """Return the values of short options such as --clusters, by the job's key.
+
+    `UsageError` if --set gives the same key.
+    """
     from distsvc.job.file import present_name
 
     keys = {SHORT[name]: value for name, value in given.items() if value is not None}
