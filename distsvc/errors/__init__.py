@@ -88,7 +88,7 @@ class SkippedError(DistsvcError):
 
 
 class PartitionFailedError(DistsvcError):
-    """One partition fails again and again, for a reason other than its data or the cluster."""
+    """A task fails again and again, for example because it needs more memory than a worker has."""
 
     exit_code = 70
 
@@ -127,7 +127,7 @@ class OutputPermissionError(DistsvcError):
 
 
 class JobFileError(DistsvcError):
-    """The job file, or the result that is published at its output, does not allow the run."""
+    """The job file has an error, or it does not fit the result published at its output path."""
 
     exit_code = 78
 

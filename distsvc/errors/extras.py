@@ -1,4 +1,4 @@
-"""Packages that come with an extra of distsvc."""
+"""Import of optional packages, which an extra such as distsvc[delta] installs."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -8,13 +8,19 @@ from distsvc.errors import MissingExtraError
 
 
 def required(package: str, extra: str, what: str) -> ModuleType:
-    """Import and return a package or module of an extra; errors as in `check_extra`."""
+    """Import and return an optional package or module.
+
+    `extra` is the extra of distsvc that installs it. Errors are raised as in `check_extra`.
+    """
     check_extra(package, extra, what)
     return import_module(package)
 
 
 def check_extra(package: str, extra: str, what: str) -> None:
-    """Raise `MissingExtraError` if a package is not installed; `what` says what needs it."""
+    """Raise `MissingExtraError` if an optional package is not installed.
+
+    The message begins with `what`, the name of the feature or table that needs the package.
+    """
     name = package.partition(".")[0]
     if not is_installed(name):
         raise MissingExtraError(

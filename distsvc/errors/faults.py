@@ -66,7 +66,7 @@ _HELP = {
     errno.EMFILE: "; raise the limit of open files, as with ulimit -n 4096",
     errno.ENFILE: "; the machine's limit of open files is reached",
 }
-"""Advice for errors of the operating system."""
+"""Advice that is added to the message of an `OSError`, by its number."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")  # in obstore's messages
 _STATUS = re.compile(r"status code: (\d{3})")
 _DEFECTS = (
@@ -99,9 +99,10 @@ def classify_error(
     reading: str | Path | None = None,
     writing: str | Path | None = None,
 ) -> DistsvcError | None:
-    """Return distsvc's error for an exception and its causes; None for a defect of distsvc.
+    """Return the error of distsvc that describes an exception and its causes to a user.
 
-    `reading` or `writing` is the path or URL that was accessed, if it is known.
+    None if the exception must come from a defect in distsvc. `reading` or `writing` is the path or
+    URL that was accessed, if it is known.
     """
     if isinstance(error, DistsvcError):
         return error
@@ -136,7 +137,10 @@ def classify_error(
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
-    """Return a `TemporaryError` or `OutputPermissionError` for an unreadable file of the run."""
+    """Return the error for a file that this run wrote, and that it can't read back.
+
+    This is no fault of the input, so it is a `TemporaryError` or an `OutputPermissionError`.
+    """
     known = classify_error(error, reading=path)
     if isinstance(known, TemporaryError | OutputPermissionError):
         return known
@@ -147,7 +151,10 @@ def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes; an error that is not built-in can be caused by its context."""
+    """Yield an error and its causes.
+
+    The context of an error counts as its cause if a library's own class of errors wraps it.
+    """
     seen: set[int] = set()
     following: BaseException | None = error
     while following is not None and id(following) not in seen:
@@ -182,7 +189,10 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
 
 
 def _answers(error: BaseException) -> set[str]:
-    """Return a set of the store's error code, or else the HTTP status; empty without either."""
+    """Return the answer of a store to a failed request, in a set: an error code or HTTP status.
+
+    Examples are {"NoSuchKey"} and {"404"}. The set is empty if the error has neither.
+    """
     if _is_obstores(error):
         said = _CODE.search(str(error)) or _STATUS.search(str(error))
         return {said[1]} if said else set()
@@ -199,7 +209,7 @@ def _answers(error: BaseException) -> set[str]:
 
 
 def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> DistsvcError | None:
-    """Return distsvc's error for an `OSError`; None for a defect of distsvc."""
+    """Return distsvc's error for an `OSError`; None if only a defect in distsvc explains it."""
     number, reason = error.errno, f" ({error.strerror})" if error.strerror else ""
     short = number is None and "requested and" in str(error)  # NumPy's error if a disk is full
     if number in _NO_SPACE or (short and writing):

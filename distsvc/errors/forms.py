@@ -1,4 +1,4 @@
-"""Strict pydantic models of JSON in files, and their errors in words."""
+"""Validation of JSON files by pydantic models, with readable error messages."""
 
 import re
 from collections.abc import Container
@@ -11,7 +11,7 @@ from distsvc.errors import DataError, shown
 
 
 class Form(BaseModel):
-    """Base of strict models of JSON in a file: no value is converted."""
+    """Base of the pydantic models of JSON files; a value of another type is an error."""
 
     model_config = ConfigDict(frozen=True, strict=True, defer_build=True)
 
@@ -26,10 +26,10 @@ def parsed(
     whole: str = "the content",
     unnamed: Container[str] = (),
 ) -> Some:
-    """Return the model of JSON that was read from the file `name`.
+    """Return an instance of `form` for JSON content that was read from the file `name`.
 
-    `DataError` names the file and the keys that lead to the first wrong field. Keys in `unnamed`
-    are omitted; `whole` is the name if no key is left.
+    `DataError` names the file and the first wrong field by its keys, such as "model.seed". Keys in
+    `unnamed` are left out of this path. If the path is empty, `whole` is named instead.
     """
     try:
         return form.model_validate(content)
@@ -42,7 +42,7 @@ def parsed(
 
 
 def worded(fault: ErrorDetails) -> str:
-    """Return the expected and the found value in words, from an error of pydantic."""
+    """Return an error of pydantic as text, such as "expected a valid integer, found 'x'"."""
     if fault["type"] == "value_error":
         return fault["msg"].removeprefix("Value error, ")
     expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", fault["msg"])

@@ -28,7 +28,7 @@ _SETTINGS = {
     "s3": _S3_SETTINGS, "s3a": _S3_SETTINGS, "http": _HTTP_SETTINGS, "https": _HTTP_SETTINGS,
     "tcp": _TLS_SETTINGS, "tls": _TLS_SETTINGS,
 }  # fmt: skip
-"""Advice for credentials, by protocol."""
+"""Places where a user should put credentials instead of a URL, by the URL's protocol."""
 
 
 class LakeUrl(NamedTuple):
@@ -39,7 +39,7 @@ class LakeUrl(NamedTuple):
     pin: str  # the state of the table, "version=..." or "snapshot=...", or empty
 
     def around(self, path: str) -> str:
-        """Return the URL with another path."""
+        """Return this URL with another path, and the same prefix and version."""
         return f"{self.kind}://{path}" + (f"?{self.pin}" if self.pin else "")
 
 
@@ -80,11 +80,14 @@ def bare_text(text: str) -> str:
 
 
 FRAME = "frame"
-"""Part of the names of temporary folders for tables in memory."""
+"""Part of the name of a temporary folder, by which `is_in_memory` recognises it.
+
+A table that a user passes as an object is written to such a folder.
+"""
 
 
 def is_in_memory(path: str) -> bool:
-    """Return True for the temporary file of a table in memory."""
+    """Return True if a path is the temporary file of a table that a user passed as an object."""
     return Path(path).parent.name.startswith(f"distsvc-{FRAME}-")
 
 
