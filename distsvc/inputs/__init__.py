@@ -1,1 +1,1 @@
-"""Users' arrays and tables, from any library, read in pieces."""
+"""Readers of users' arrays and tables, from any library, block by block."""

@@ -118,7 +118,11 @@ class DaskFrame(Tables):
 def _of_partition(
     of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: UserData
 ) -> Any:
-    """Return a series or frame of values with the index of `frame`; runs on a worker."""
+    """Return the values that `of_part` computes for the rows of a partition of a dataframe.
+
+    The result is a series, or a frame if each row has several values, with the index of `frame`.
+    This function runs on a worker.
+    """
     part = Tables(frame, asked, lambda: [frame])
     part.words = " of a partition"
     found = of_part(part)
@@ -129,9 +133,10 @@ def _of_partition(
 
 
 def _parts(table: UserData, asked: Reading) -> Iterator[tuple[int, UserData]]:
-    """Yield (0, table), or (number of the first row, slice) for slices of a pandas table.
+    """Yield parts of a table, each with the number of its first row.
 
-    Slices save memory, because Arrow copies pandas data.
+    A pandas table is cut into slices: Arrow copies pandas data, and slices need less memory. Any
+    other table is one part.
     """
     if not hasattr(type(table), "iloc"):
         yield 0, table
@@ -157,7 +162,10 @@ def _reader(table: UserData, name: str, first: int) -> pa.RecordBatchReader:
 
 
 def _table_of(columns: dict[str, UserData], name: str) -> pa.Table:
-    """Return a table from a dictionary of columns, or of one row's values; NaN becomes null."""
+    """Return an Arrow table with the columns of a dictionary; NaN becomes null.
+
+    If a value is a number or text instead of a column, the dictionary is a single row.
+    """
     is_row = any(isinstance(v, str) or not hasattr(v, "__iter__") for v in columns.values())
     arrays = {}
     try:
@@ -197,7 +205,10 @@ def _of_one_name(name: str, column: object) -> str:
 
 
 def _fault(column: Iterable[Any], first: int = 0) -> str:
-    """Return a message on the first row that Arrow can't convert; "" if it converts all rows."""
+    """Return a message about the first value of a column that Arrow can't convert.
+
+    `first` is the number of the column's first row. "" if Arrow can convert all values.
+    """
     values = list(column)
     readable, unreadable = 0, len(values) + 1  # lengths: no error, and an error
     kind = pa.null()
@@ -222,7 +233,11 @@ def _fault(column: Iterable[Any], first: int = 0) -> str:
 def number_types(
     schema: pa.Schema, name: str, names: Sequence[str] | None = None
 ) -> list[np.dtype]:
-    """Return a dtype for the numbers of each column; the columns must be `names`, if given."""
+    """Return the NumPy dtype of each column of a table.
+
+    `UnusableRowsError` if there are no columns, if a column is not numeric, if a name occurs twice,
+    or if the names differ from `names`.
+    """
     if not schema.names:
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")
     twice = {name for name in schema.names if schema.names.count(name) > 1}
@@ -272,11 +287,15 @@ TYPE_WORDS = {
     r"duration.*": "a duration",
     r"null": "empty",
 }
-"""The words for a type in messages, by patterns of the names of Arrow types."""
+"""Descriptions of Arrow types in messages; a key is a pattern of the type's name."""
 
 
 def type_words(kind: pa.DataType, other: pa.DataType | None = None) -> str:
-    """Return the words for a type; its name if there are none, or if `other` has equal words."""
+    """Return a description of a type for messages, such as "a whole number" for int64.
+
+    The type's name is returned if there is no description, or if the type `other`, which the same
+    message mentions, has an equal description.
+    """
     found = next((v for k, v in TYPE_WORDS.items() if re.fullmatch(k, str(kind))), str(kind))
     return str(kind) if other is not None and type_words(other) == found else found
 
@@ -377,7 +396,7 @@ class DaskArray(ArrayRows):
 def _of_chunk(
     of_part: Callable[[Input], np.ndarray], asked: Reading, X: UserData, block_info: Any = None
 ) -> np.ndarray:
-    """Return the values of the rows X (n, d) of a chunk; this function runs on a worker."""
+    """Return what `of_part` computes for the rows X (n, d) of a chunk; this runs on a worker."""
     part = ArrayRows(X, asked)
     if block_info:
         first, number = block_info[0]["array-location"][0][0], block_info[0]["chunk-location"][0]
@@ -408,12 +427,12 @@ def is_elsewhere(X: UserData) -> bool:
 
 
 def rows_of(X: UserData, asked: Reading) -> Input | None:
-    """Return a reader of X in pieces; None if X is neither an array nor a table.
+    """Return a reader of the rows of X; None if X is neither an array nor a table.
 
-    Arrays (n, d) are of NumPy, SciPy (sparse), dask or Zarr, or have a shape and slices. Tables
-    have one of `TABLE_METHODS`, or are a dictionary of arrays, a polars LazyFrame, a pyarrow
-    Dataset, a dask dataframe, or an iterable of tables. narwhals and xarray may wrap X.
-    `UnusableRowsError` for other collections of dask.
+    An array (n, d) is from NumPy, SciPy (sparse), dask or Zarr, or has a shape and slices. A table
+    has one of the `TABLE_METHODS`, or is a dictionary of arrays, a polars LazyFrame, a pyarrow
+    Dataset, a dask dataframe, or an iterable of tables. X may be wrapped by narwhals or xarray.
+    `UnusableRowsError` if X is a collection of dask that is neither an array nor a dataframe.
     """
     if _has(type(X), "to_native"):  # narwhals
         X = X.to_native()

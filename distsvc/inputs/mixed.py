@@ -33,14 +33,15 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 def are_words(known: Sequence[str]) -> bool:
-    """Return True if there are known values and none is the text of an integer or a boolean."""
+    """Return True if no value of a category reads as an integer or a boolean; False if empty."""
     return bool(known) and not any(_INTEGER_OR_BOOLEAN.fullmatch(one) for one in known)
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
-    """Return the values that can have a code, the most frequent first; ties in alphabetical order.
+    """Return the values of a column that are frequent enough for a code of their own.
 
-    A value needs 10 rows and a thousandth of all rows, and at most `MAX_LEVEL_LENGTH` characters.
+    The most frequent value comes first; ties are in alphabetical order. A value needs 10 rows and
+    a thousandth of all rows, and has at most `MAX_LEVEL_LENGTH` characters.
     """
     least = max(10, 0.001 * max(sum(counts.values()), 1))
     order = sorted(counts, key=lambda value: (-counts[value], value))
@@ -48,7 +49,10 @@ def frequent(counts: Mapping[str, int]) -> list[str]:
 
 
 def bucket_name(known: Collection[str]) -> str:
-    """Return a name for other values: `BUCKET`, in parentheses if that is a known value."""
+    """Return the name under which all values without a code are counted together.
+
+    This is "other", or "(other)" if the column has a value "other" with its own code.
+    """
     name = BUCKET
     while name in known:
         name = f"({name})"
@@ -72,7 +76,10 @@ def text_counts(array: pa.Array) -> Counter[str]:
 
 
 def places(array: pa.Array, known: Sequence[str]) -> np.ndarray:
-    """Return positions (n,) int64 of values among k `known` values; k: other, k + 1: null."""
+    """Return the position (n,) int64 of each value of `array` in the list `known`.
+
+    With k known values, any other value gets position k, and null gets k + 1.
+    """
     encoded = array.dictionary_encode()
     found = pc.index_in(texts_of(encoded.dictionary), texts_of(pa.array(known, pa.string())))
     of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)
@@ -82,7 +89,10 @@ def places(array: pa.Array, known: Sequence[str]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Levels:
-    """The `known` values of a categorical column; `has_bucket`: other values share a code."""
+    """The codes of a categorical column: code i stands for the value `known[i]`.
+
+    If `has_bucket` is true, all values that are not in `known` share one further code.
+    """
 
     known: tuple[str, ...]
     has_bucket: bool
@@ -96,7 +106,7 @@ class Levels:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The text of each code 0, 1, ..."""
+        """The value of each code, as text; the code of the bucket is last, such as "other"."""
         return (*self.known, bucket_name(self.known)) if self.has_bucket else self.known
 
     def codes(self, array: pa.Array) -> np.ndarray:
@@ -108,7 +118,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class MixedTable:
-    """Rows of numbers and codes."""
+    """Rows of a table whose categories are replaced by codes, so that all columns are numbers."""
 
     rows: np.ndarray  # (n, d) float64: numbers, and codes of categories; NaN where missing
     levels: tuple[Levels | None, ...]  # None for a column of numbers
@@ -198,7 +208,7 @@ def _warn_of_numbers(counts: Mapping[str, int], shown: str) -> None:
 
 
 def _differing(names: Collection[str], names_of_fit: Collection[str]) -> str:
-    """Return message text on missing columns and columns not in fit; "" if names are unknown."""
+    """Return a list of missing and additional columns for a message; "" without column names."""
     if not names or not names_of_fit:
         return ""
     missing = [repr(one) for one in names_of_fit if one not in names]
@@ -208,7 +218,10 @@ def _differing(names: Collection[str], names_of_fit: Collection[str]) -> str:
 
 
 def _columns(X: UserData) -> tuple[list[pa.Array], tuple[str, ...] | None]:
-    """Return the columns of X as Arrow arrays, at least one, and their names if X is a table."""
+    """Return the columns of X as Arrow arrays, and their names if X is a table, else None.
+
+    `UnusableRowsError` if X has no rows or no columns.
+    """
     holds_objects = isinstance(X, np.ndarray) and X.dtype.kind in "OUS"
     source = None if holds_objects else rows_of(X, Reading("X"))
     if source is None:

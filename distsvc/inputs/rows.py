@@ -24,7 +24,7 @@ UserData: TypeAlias = Any
 """An array or a table of any library."""
 
 Columns = tuple[UserData, Sequence[np.dtype], Sequence[str] | None]
-"""The header of X (`Input.header`), the dtypes of its columns, and their names."""
+"""An object with the shape (n, d) and column names of X, the columns' dtypes, and the names."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RowValues:
 
 
 class OfRows(Protocol):
-    """A function of many rows; the value of a row depends on that row only."""
+    """A function that computes a value for each row, such as its label, from this row alone."""
 
     @property
     def answer(self) -> RowValues: ...
@@ -60,8 +60,10 @@ class Reading:
     """Options for reading rows."""
 
     name: str = "X"  # the name of the rows in messages
-    rows: int | None = None  # maximum number of rows of a piece; None: `block_rows`
-    by_name: bool = False  # a pandas index is a column, and an empty piece ends each table
+    rows: int | None = None  # maximum number of rows read at a time; None: `block_rows`
+    # If True, a pandas index with a name is read as a column, and each table ends with an empty
+    # record batch, so that even the columns of a table without rows are checked.
+    by_name: bool = False
 
     def most(self, n_columns: int) -> int:
         return self.rows or block_rows(n_columns)
@@ -71,7 +73,7 @@ Number = int | Decimal
 
 
 def is_narrow(least: np.ndarray | float, most: np.ndarray | float) -> np.ndarray:
-    """Return True for columns whose range is too small for float64 at their magnitude.
+    """Return True for columns of large numbers that are too close together for float64.
 
     All integers up to 2^53 are exact in float64, so columns of smaller numbers are never narrow.
     """
@@ -80,7 +82,7 @@ def is_narrow(least: np.ndarray | float, most: np.ndarray | float) -> np.ndarray
 
 
 class Ends:
-    """Exact minimum and maximum of each column of 64-bit integers or decimals."""
+    """Exact extremes of columns of 64-bit integers or decimals, which float64 may round."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[Number, Number]] = {}
@@ -113,7 +115,7 @@ class Ends:
 
 
 class Input(ABC):
-    """A reader of all rows of an array or table X, in one pass or several."""
+    """Base of readers of an array or table X, which yield its rows block by block."""
 
     shape: tuple[int, ...] | None = None  # shape of an array; None for a table
     in_memory = False  # whether NumPy can use X directly
@@ -152,7 +154,7 @@ class Input(ABC):
         return self
 
     def watched(self) -> Ends:
-        """Return an `Ends`, to which the next pass adds the extremes of large integers."""
+        """Return a new `Ends`, to which the next pass over the rows adds minimum and maximum."""
         self.ends = Ends()
         return self.ends
 
@@ -176,7 +178,10 @@ class Input(ABC):
             first += len(block)
 
     def map(self, of_rows: OfRows) -> Any:
-        """Return the values (n,) or (n, k) of all rows, as a collection of dask if X is one."""
+        """Return the values (n,) or (n, k) that `of_rows` computes for all rows.
+
+        For a dask array or dataframe, the result is a lazy dask array, series or dataframe.
+        """
         if self.lazy:
             return self.map_parts(partial(_of_part, of_rows, self.dtype), of_rows.answer)
         found = of_rows.answer.joined(map(of_rows, self.blocks()))
@@ -188,7 +193,10 @@ class Input(ABC):
         return found
 
     def map_parts(self, of_part: Callable[["Input"], np.ndarray], answer: RowValues) -> Any:
-        """Return a dask collection of the values of all parts; only for `lazy` readers."""
+        """Return a dask collection of the values that `of_part` computes for each chunk of X.
+
+        Only readers of dask arrays and dataframes have this method.
+        """
         raise NotImplementedError
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
@@ -211,7 +219,10 @@ class Input(ABC):
 
 
 def _of_part(of_rows: OfRows, dtype: np.dtype, part: Input) -> np.ndarray:
-    """Return the values of a part of a lazy input; its blocks get the dtype of the whole input."""
+    """Return the values that `of_rows` computes for a chunk of a dask array or dataframe.
+
+    Rows are read with the dtype of the whole array, so that each chunk is treated alike.
+    """
     part.opened().dtype = dtype
     return of_rows.answer.joined(map(of_rows, part.blocks()))
 
@@ -283,7 +294,10 @@ class Spool(Input):
 
 @contextmanager
 def readable_again(source: Input) -> Iterator[Input]:
-    """Yield an input that can be read in many passes: the source, or a `Spool` of it."""
+    """Yield a reader of the same rows that allows several passes.
+
+    This is `source` itself, or a `Spool` if `source` is a stream that can be read only once.
+    """
     if not source.once:
         yield source
         return
