@@ -300,7 +300,7 @@ class _Cache(FunctionCache):
                 time.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """Remove the lock, and add the time since the miss to `_compile_seconds`."""
+        """Remove the lock, and add the time that the compilation took to `_compile_seconds`."""
         global _compile_seconds
         if self._lock is not None:
             # A process that waits for the lock then finds the code in the cache.
@@ -339,7 +339,7 @@ def _log_once(event: str, process: int) -> None:
 
 
 class _Part(JITCodeLibrary):
-    """Code library, without machine code, of a function that kernels call."""
+    """Numba's code library for a function that kernels call; it makes no machine code."""
 
     def add_ir_module(self, ir_module: Any) -> None:
         if ir_module.name != "cfunc_wrapper":  # numba's own functions have this wrapper
@@ -360,12 +360,15 @@ class _Part(JITCodeLibrary):
 class _NoEnvironment:
     @staticmethod
     def set_env(name: str, environment: object) -> None:
-        """Do nothing: numba writes to an address that only machine code has."""
+        """Do nothing: there is no machine code into which numba could write the environment."""
 
 
 @contextmanager
 def _libraries_of(kind: type[JITCodeLibrary], codegen: Any) -> Iterator[None]:
-    """Make numba create libraries of class `kind` in the block, under numba's compiler lock."""
+    """Make numba create its code libraries as `kind` while the ``with`` block runs.
+
+    The caller has numba's compiler lock, so that no other thread compiles meanwhile.
+    """
     before, codegen._library_class = codegen._library_class, kind
     try:
         yield
@@ -407,12 +410,14 @@ def inlined(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def always_inlined(function: Callable[..., Any]) -> Any:
-    """As `inlined`, but the compiler must inline every call, also of a long function."""
+    """Compile a function like `inlined`, and force the compiler to inline even a long function."""
     return inlined(function, forceinline=True)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
-    """As `inlined`, but a division by zero gives infinity or NaN instead of an exception.
+    """Compile a function like `inlined`, without an exception for a division by zero.
+
+    The quotient is then infinity or NaN.
 
     The check for zero is a branch, which would prevent the vectorisation of a loop.
     """

@@ -26,7 +26,8 @@ Factors: TypeAlias = list[tuple[ir.Value, ir.Value]]
 Intrinsic: TypeAlias = tuple[Signature, Callable[..., ir.Value]]
 
 LANES = 32, 8, 1
-"""Numbers of partial sums, used in turn: for multiples of 32 elements, then of 8, then the rest."""
+"""Numbers of partial sums that a long sum uses, one after the other. A sum of 45 elements adds the
+first 32 to 32 partial sums, the next 8 to 8 partial sums, and the last 5 to one."""
 
 ROWS_AT_ONCE = 32
 """Number of a table's rows that are computed together, each in one lane of a vector register."""
@@ -47,9 +48,10 @@ def _projection_factors(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.V
 
 
 def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intrinsic]:
-    """Return a typing function of numba for sums over arrays (n,) of equal length.
+    """Return a function for numba's `intrinsic` that generates the code of `n_sums` sums.
 
-    `terms` returns a pair of vectors for each sum; their product is added to its partial sums.
+    The sums are over arrays (n,) of equal length. For vectors of their elements, `terms` returns a
+    pair of vectors for each sum. The sum adds their product, such as x y for a dot product.
     """
 
     def typed(*arrays: types.Array) -> Intrinsic:
@@ -139,7 +141,10 @@ class _RowCode:
         self.first = context.get_constant(types.intp, 0)
 
     def read(self, array: Any, place: ir.Value, element: ir.Type) -> ir.Value:
-        """Return row `place` of an array as a vector of `element`, a type of the same size."""
+        """Return row `place` of an array as a vector of numbers of the type `element`.
+
+        The bits are not converted, so `element` has the size of the array's own type.
+        """
         at = self._address(array, place, element)
         return self.builder.load(at, align=1, typ=_vector(element))
 
@@ -177,9 +182,9 @@ def _constant(element: ir.Type, value: float) -> ir.Constant:
 
 
 def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
-    """Return a typing function of numba for a function that returns nothing.
+    """Return a function for numba's `intrinsic` that generates the code of an in-place function.
 
-    `code` writes the function's vector code.
+    `code` is called to write the vector code, which changes the function's arguments.
     """
 
     def typed(*kinds: types.Type) -> Intrinsic:
@@ -326,12 +331,12 @@ def _sum_below(of: _RowCode) -> None:
 
 
 def column_squares(rows, points, out, lowest, highest):
-    """Set out (m, ROWS_AT_ONCE) to squared distances between points (m, d) and columns of rows.
+    """Set out (m, ROWS_AT_ONCE) to squared distances between points (m, d) and rows of a table.
 
-    rows (d, ROWS_AT_ONCE) and points are contiguous float32. Squares are added in the order of the
-    features, each with one rounding. A sum is rounded to bfloat16, the upper 16 bits of a float32.
-    These bits are stored as int16, which have the same order. lowest and highest (ROWS_AT_ONCE,)
-    int32 are set to the extremes of each column.
+    rows (d, ROWS_AT_ONCE) has one row of the table in each column. Rows and points are contiguous
+    float32. Squares are added in the order of the features, each with one rounding. A sum is
+    rounded to bfloat16, the upper 16 bits of a float32. These bits are stored as int16, which have
+    the same order. lowest and highest (ROWS_AT_ONCE,) int32 are set to the extremes of each column.
     """
     squares = np.zeros(out.shape, np.float32)
     with np.errstate(over="ignore"):
@@ -374,7 +379,7 @@ def weighted_rows(weights, rows, n, out):
 
 
 def squares_of_products(weights, stride, rows, means, n, gaps, out):
-    """Set out (ROWS_AT_ONCE,) to the squared lengths of L (x - means) for the columns x of rows.
+    """Set out (ROWS_AT_ONCE,) to ||L (x - means)||^2 for each column x of the array `rows`.
 
     If `stride` is p, L is the lower triangle of weights[:n, :n], with weights (p, p). If `stride`
     is 0, L is diagonal with the entries weights[0, :n]. Only the first n of rows (p, ROWS_AT_ONCE)
@@ -386,11 +391,12 @@ def squares_of_products(weights, stride, rows, means, n, gaps, out):
 
 
 def add_moments(weights, rows, n, stride, first, second):
-    """Add weighted sums over the columns x of rows: of x to first (p,), of x x.T to `second`.
+    """Add the weighted sums of x and of x x.T to `first` and `second`.
 
-    Only the first n of rows (p, ROWS_AT_ONCE) are used; weights are (ROWS_AT_ONCE,). If `stride` is
-    p, the lower triangle of x x.T is added to second (p, p). If `stride` is 0, the diagonal is
-    added to second (1, p). All are float64.
+    The sums are over the columns x of rows (p, ROWS_AT_ONCE), of which only the first n rows are
+    used. weights are (ROWS_AT_ONCE,), and first is (p,). If `stride` is p, the lower triangle of
+    x x.T is added to second (p, p). If `stride` is 0, the diagonal is added to second (1, p). All
+    are float64.
     """
     weighted = weights * rows[:n]
     first[:n] += weighted.sum(axis=1)
@@ -406,22 +412,28 @@ def fma(a, b, c):
 
 
 def total(x):
-    """Return the sum of x (n,), in its type."""
+    """Return the sum of x (n,), in float32 if x is float32, else in float64."""
     return x.sum()
 
 
 def dot(x, y):
-    """Return x.y of two arrays (n,), in float32 if both are, else in float64."""
+    """Return x.y of two arrays (n,), in float32 if both arrays are float32, else in float64."""
     return x @ y
 
 
 def square_distance(x, y):
-    """Return ||x - y||^2 of two arrays (n,), in float32 if both are, else in float64."""
+    """Return ||x - y||^2 of two arrays (n,).
+
+    The result is float32 if both arrays are float32, else float64.
+    """
     return (x - y) @ (x - y)
 
 
 def projection(v, x, y):
-    """Return v.(x - y) and ||x - y||^2 of arrays (n,), in float32 if all are, else in float64."""
+    """Return v.(x - y) and ||x - y||^2 of three arrays (n,).
+
+    The results are float32 if all arrays are float32, else float64.
+    """
     return v @ (x - y), (x - y) @ (x - y)
 
 
@@ -432,7 +444,10 @@ def _fma(a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
 
 
 def _compile(function: Callable[..., Any], typed: Callable[..., Intrinsic]) -> None:
-    """Replace calls of a function in compiled kernels by the code that `typed` generates."""
+    """Make numba compile calls of a function to special code, instead of its Python code.
+
+    `typed` is a function for numba's `intrinsic`, which generates the special code.
+    """
 
     def definition(_: Any, *kinds: types.Type) -> Intrinsic:
         return typed(*kinds)
