@@ -1,13 +1,13 @@
 """The trees of two baselines: a coreset tree for BICO, and a growing tree for SPDC.
 
-A coreset tree summarises a stream of rows by c clustering features, its slots. Slot i represents
-weights[i] rows with the mean means[i]; sums[i] is the sum of squared distances from the mean. The
-reference point references[i] is the slot's first row and never moves.
+A coreset tree summarises a stream of rows by at most c clustering features, each stored in a slot.
+Slot i represents weights[i] rows with the mean means[i]; sums[i] is the sum of squared distances
+from the mean. The reference point references[i] is the slot's first row and never moves.
 
-Arrays of slots are references, means (c, d), weights and sums (c,) float64. The tree is stored as
-linked lists: child (c + 1,) int64 has the first child of every slot, and of the root at the end;
-sibling (c,) int64 has the next child of the same parent; -1 ends a list. The first n_free[0]
-entries of free (c,) int64 are the unused slots, whose weight is 0.
+Arrays of slots are references, means (c, d), weights and sums (c,) float64. The children of a slot
+are a linked list. child[i] is the first child of slot i, and child[c] that of the root; child is
+(c + 1,) int64. sibling[j] is the next child of j's parent; sibling is (c,) int64. -1 ends a list.
+The first n_free[0] entries of free (c,) int64 are the unused slots, whose weight is 0.
 """
 
 import numpy as np
@@ -19,12 +19,13 @@ CHUNK_COLUMNS = 32
 """Number of columns between two comparisons of a partial squared distance with its limit."""
 
 FIRST_RADIUS = 0.0625
-"""Squared radius of level 1, relative to the threshold; level l has 2^-(3 + l)."""
+"""Squared radius around the root's children, relative to the threshold. A row farther than this
+from all references becomes a new child. The squared radius is halved from level to level."""
 
 
 @always_inlined  # a call would take four times as long
 def _squared_distance(a, b, limit):
-    """Return the squared distance of a and b (d,), or a partial sum that is above the limit."""
+    """Return the squared distance of a and b (d,). The sum ends early if it exceeds `limit`."""
     d = a.shape[0]
     total = 0.0
     start = 0
@@ -38,7 +39,8 @@ def _squared_distance(a, b, limit):
 def _nearest(x, head, references, sibling):
     """Return the slot whose reference is nearest to x, and the squared distance.
 
-    The list from slot `head` to its end is searched. If it is empty, the slot is -1.
+    The searched slots are `head` and the slots after it in its list of children. If the list is
+    empty, `head` and the returned slot are -1.
     """
     best, nearest = np.inf, -1
     j = head
@@ -163,9 +165,10 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
 
 @inlined
 def _learn_row(x, mean, leading, count, amnesia):
-    """Update a leaf's mean (d,) and direction `leading` (d,) by its `count`-th row x (d,).
+    """Update the mean (d,) and the direction `leading` (d,) of a leaf with a new row x (d,).
 
-    Return the projection of x - mean on the direction. `stream_rows` has the formula.
+    `count` is the number of the leaf's rows, including x. Return the projection of x - mean on the
+    direction. The docstring of `stream_rows` has the formula.
     """
     d = x.shape[0]
     inner, squared = 0.0, 0.0

@@ -85,9 +85,10 @@ def ball_centres(X, radius):
 def merge_neighbours(P, arrived, radius):
     """Return the point (m,) int64 into which each of the points P (m, d) float32 merges.
 
-    Points are visited in their order. Neighbours are points nearer than `radius` (float64). A point
-    with `arrived` (m,) bool absorbs its neighbours. Any other point merges into its nearest arrived
-    neighbour, or absorbs its neighbours if none has arrived. Points that have merged are ignored.
+    Points are visited in their order. Neighbours are points nearer than `radius` (float64).
+    arrived (m,) bool is True for points that have stopped climbing. An arrived point absorbs its
+    neighbours. Any other point merges into its nearest arrived neighbour, or absorbs its neighbours
+    if none has arrived. Points that have merged are ignored.
     """
     m = P.shape[0]
     enough = np.float32(radius * radius)
@@ -197,9 +198,10 @@ def _inside(from_p, from_q, apart, a, scale, samples, level, values):
 
 @inlined
 def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, forest, n_edges, values):
-    """Join the components of vertices p and q if they differ and the segment is inside.
+    """Add the edge p-q to the forest if it joins two components and is inside the level set.
 
-    Returns the number of edges of the forest.
+    The edge is the segment between the vertices p and q. Returns the new number of edges of the
+    forest. Other arguments are as in `_inside` and `spanning_forest`.
     """
     root, other = root_of(parent, p), root_of(parent, q)
     if root == other:

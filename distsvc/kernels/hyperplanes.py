@@ -1,4 +1,6 @@
-"""Incremental minimum-density hyperplanes in a complete binary tree: learning, routing, shares.
+"""Incremental minimum-density hyperplanes in a complete binary tree.
+
+The kernels learn hyperplanes from rows, find the leaf of a row, and compute its cluster shares.
 
 Nodes are numbered from 0 by level; node j has the children 2 j + 1 and 2 j + 2. Its hyperplane is
 {x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. Arrays with one number
@@ -42,7 +44,7 @@ def _decay(t):
 
 @kernel
 def bandwidth_decays(out):
-    """Set out[t] to `_decay(t)` for all t below m: the table `decays` (m,) float64 of `learn`."""
+    """Set out[t] to `_decay(t)` for every index t; `learn` takes the result as `decays`."""
     for t in range(out.shape[0]):
         out[t] = _decay(t)
 

@@ -1,9 +1,10 @@
 """Tree of the level sets {f >= level}, and the significance of its splits.
 
 The edges of a graph have heights, and are added by falling height. An edge joins two components, or
-its ends are in one component already. A component is born at the level at which its mass first
-reaches a minimum. If an edge joins two components that are born, the edge is a split, and the
-component born at the lower level dies.
+its ends are in one component already. The mass of a component is the sum of its vertices' masses. A
+component is born at the level at which this mass reaches a given minimum. If an edge joins two
+components that are already born, the edge is a split, and the component born at the lower level
+dies.
 
 The edges that joined components are a maximum spanning tree: no other path between two vertices has
 a higher lowest edge. Removing edges that are splits therefore leaves the clusters between them.
@@ -35,7 +36,10 @@ BATCH = 4
 
 @inlined
 def root_of(parent, i):
-    """Return the root of vertex i; the path to it is halved. parent (n,) int64 or int32."""
+    """Return the root of vertex i in a union-find forest, and halve the path from i to it.
+
+    parent (n,), int64 or int32, is the parent of every vertex; a root is its own parent.
+    """
     while parent[i] != i:
         parent[i] = parent[parent[i]]
         i = parent[i]
@@ -119,9 +123,10 @@ def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
 
 @kernel
 def forest_parts(n, edges, kept):
-    """Return the component (n,) int32 of every vertex in the graph of the `kept` edges.
+    """Return the component (n,) int32 of each of the n vertices of a graph.
 
-    edges (m, 2) int64, kept (m,) bool. Components are numbered by their first vertices.
+    The graph has the edges (m, 2) int64 for which kept (m,) bool is True. Components are numbered
+    by their first vertices.
     """
     parent = np.arange(n)
     for e in range(edges.shape[0]):
@@ -149,7 +154,7 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
     K(peak, x). All but the number of rows are in units of 1 / FIXED_POINT_UNITS.
 
     Rows exactly at the peak or the saddle are skipped, since a support vector is a row itself and
-    would raise the density at its own position. With `ties`, they are added, too.
+    would raise the density at its own position. If `ties` is True, no row is skipped.
     """
     n, s = X.shape[0], peaks.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -237,7 +242,11 @@ def vote(X, S, a, ends, gamma):
 
 @inlined
 def _largest(values, a, ends, scale, shift):
-    """Return the group with the largest kernel sum; squared distances `values` are overwritten."""
+    """Return the group of vectors with the largest kernel sum at a row, for `vote`.
+
+    `values` are the squared distances of the row from the vectors, and are overwritten. `shift` is
+    the smallest of them.
+    """
     for j in range(values.shape[0]):
         values[j] = exp2(scale * (values[j] - shift))
     best, most, start = 0, np.float32(-1.0), 0

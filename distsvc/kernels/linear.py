@@ -77,8 +77,8 @@ def _most_violating(members, G, alpha):
     """Return the most violating pair of the rows `members`.
 
     The first is the row with the lowest gradient G among the rows whose alpha can increase. The
-    second is the row with the highest G among the rows whose alpha can decrease. -1 stands for no
-    such row.
+    second is the row with the highest G among the rows whose alpha can decrease. The first is -1 if
+    no alpha can increase, and the second is -1 if no alpha can decrease.
     """
     up, down = -1, -1
     for i in members:
@@ -156,9 +156,10 @@ def descend(
 ):
     """Move the most violating pair of each group of rows, at most `inner` times.
 
-    A group is `size` consecutive rows of `order` (m,) int64. Groups of 2 are Algorithm 2, or the
-    inner steps of Algorithm 5. Larger groups are Algorithm 4 with r = `inner`. u and alpha are
-    changed in place. The computed components of the gradient are written to G (n,) float64.
+    A group is `size` consecutive rows of `order` (m,) int64. With groups of 2, the kernel performs
+    Algorithm 2 of the paper, or the inner steps of Algorithm 5. With larger groups, it performs
+    Algorithm 4 with r = `inner`. u and alpha are changed in place. The computed components of the
+    gradient are written to G (n,) float64.
 
     Only sparse rows need `squares` (n,), their squared lengths, and `spread` (d,), which is zero
     before and after the call. The product of two rows is computed by writing one into `spread`,
@@ -242,8 +243,8 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 
     The s-th pair has the s-th lowest G of the rows whose alpha can increase, and the s-th highest G
     of the rows whose alpha can decrease (eq. (3.18)). At most `limit` violating pairs are returned.
-    `least` and `most` are from `extremes`. `numbers` (2, m) int64 and `keys` (2, m) float64, or
-    longer, are scratch.
+    `least` and `most` are from `extremes`. The arrays numbers (2, m) int64 and keys (2, m) float64
+    are scratch memory, and may have more than m columns.
     """
     ups, downs = numbers
     up_keys, down_keys = keys
@@ -269,10 +270,10 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 
 @kernel
 def shrink(G, alpha, rows, least, most):
-    """Return those of the `rows` (m,) int64 that a step may still move.
+    """Return the part of `rows` (m,) int64 that a step may still move.
 
-    `least` and `most` are from `extremes`. Rows with alpha = 1 and G < least are left out, and rows
-    with alpha = 0 and G > most: no pair with such a row violates optimality.
+    Rows with alpha = 1 and G < least are left out, and rows with alpha = 0 and G > most. No pair
+    that contains one of these rows violates optimality. `least` and `most` are from `extremes`.
     """
     kept = np.empty(rows.shape[0], np.int64)
     n = 0
