@@ -1,8 +1,10 @@
 """Expectation maximisation (EM) for mixtures of normals times categorical distributions.
 
 Letters in shapes: K components, p numeric and q categorical columns, L levels of all categorical
-columns together, n rows. `fit_cells` fits normals to one column whose values are known up to a
-cell.
+columns together, n rows.
+
+`fit_cells` fits normals to one column of rounded values. A cell is the interval of all numbers that
+round to one value.
 """
 
 import math
@@ -22,25 +24,28 @@ INVERSE_FACTORIALS = tuple(1.0 / math.factorial(i) for i in range(11, -1, -1))
 """Coefficients of the Taylor polynomial of e^r, from degree 11 to 0."""
 
 MIN_LOG_SHARE = -120.0
-"""Log density, relative to the highest of all components, below which a posterior is 0."""
+"""Minimum log ratio of a component's density at a row to the highest density of any component. With
+a lower ratio, the row's posterior for the component is 0."""
 
 MIN_RELATIVE_SD = 0.05
-"""Minimum standard deviation of a density, relative to the column's standard deviation."""
+"""Minimum standard deviation of a component, relative to the column's standard deviation."""
 
 MIN_POSTERIOR = 1e-5
 """Rows with at most this posterior in a component are skipped in its sums, to save time."""
 
 PRIOR_MEAN_ROWS = 0.01
-"""Weight of the prior mean, in rows (Fraley and Raftery 2007)."""
+"""Weight of the prior for a component's mean: it counts like this number of rows (Fraley and
+Raftery 2007)."""
 
 PRIOR_LEVEL_ROWS = 1.0
-"""Weight, in rows, of the table's level shares as a prior for each component."""
+"""Weight of the prior for the probabilities of a component's levels. The prior is the shares of the
+levels in the table, and counts like this number of rows."""
 
 MIN_PROBABILITY = 1e-300
 """Minimum probability of a cell, so that logarithms are finite."""
 
 AXES_SWEEPS = 2
-"""Updates of each common axis in one maximisation step."""
+"""Number of times that `maximise` updates each common axis of tied covariances."""
 
 
 @inlined
@@ -173,9 +178,9 @@ def set_posteriors(
 ):
     """Set the posteriors (K, T) of the first n of T = ROWS_AT_ONCE rows.
 
-    values (o, T) are the rows' known numbers, and places (q, T) the columns of `chances` for their
-    levels. tops (T,) and totals (T,) are set so that log-likelihoods are tops + log(totals).
-    `stride` is as in `squares_of_products`. Short loops over rows are vectorised.
+    values (o, T) are the rows' known numbers. chances[c, places[j, t]] is the log probability of
+    row t's level of category j in component c, with places (q, T). tops (T,) and totals (T,) are
+    set so that log-likelihoods are tops + log(totals). `stride` is as in `squares_of_products`.
     """
     gaps = np.empty((o, ROWS_AT_ONCE))
     for c in range(constants.shape[0]):
@@ -203,7 +208,10 @@ def set_posteriors(
 
 @inlined
 def with_missing_levels(table, missing):
-    """Return `table` (K, L) with the columns `missing` (K, q), for missing levels, appended."""
+    """Return `table` (K, L) followed by the columns of `missing` (K, q).
+
+    Column L + j of the result is for rows whose level of category j is missing.
+    """
     k, n = table.shape
     wide = np.empty((k, n + missing.shape[1]))
     for c in range(k):  # an assignment of arrays would compile messages about their shapes
@@ -214,9 +222,10 @@ def with_missing_levels(table, missing):
 
 @unchecked
 def _set_best(sums, n, best, highest):
-    """Set best (T,) int32 to the cluster with the highest of the sums (k, T), for n of T rows.
+    """Set best (T,) int32 to each row's cluster with the highest sum of posteriors.
 
-    highest (T,) float32 are set to the highest sums.
+    sums (k, T) are the sums for k clusters, and only the first n of T rows are set. highest (T,)
+    float32 are set to the sums of the best clusters.
     """
     for c in range(sums.shape[0]):
         own = sums[c]
@@ -241,8 +250,8 @@ def label_rows(
     the highest share. Results whose array is empty are not computed.
 
     densities[:, 0] are log densities of the known values. densities[:, 1] also count missing
-    values, by their expected log density in each component: expected (K, q) for levels. Other
-    arguments are as in `expectation`.
+    values, by their expected log density in each component. For missing levels, expected (K, q) are
+    these log densities. Other arguments are as in `expectation`.
     """
     (k, p), q, n_clusters = means.shape, levels.shape[0], shares.shape[1]
     stride, width = p if covariances.shape[1] == p and p > 1 else 0, log_chances.shape[1]
@@ -429,10 +438,10 @@ def expectation(
 def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
     """Fit common axes of covariances inv(A) D_k inv(A).T in place (Gales 1999, semi-tied).
 
-    scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. axes (p, p) are
-    the start of A, and are set to the result, whose rows a have a' prior a = 1. variances (K, p)
-    are set to the diagonals of D_k. They are computed with `share` times prior (p, p) added to each
-    scatter matrix, and `freedom` added to each mass.
+    scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. axes (p, p) is
+    the initial A, and is replaced by the fitted A, scaled to a' prior a = 1 for each row a.
+    variances (K, p) are set to the diagonals of D_k. They are computed with `share` times prior
+    (p, p) added to each scatter matrix, and `freedom` added to each mass.
     """
     k, p = mass.shape[0], axes.shape[0]
     G, cofactor, row = np.empty((p, p)), np.empty(p), np.empty(p)

@@ -1,4 +1,4 @@
-"""The nearest points of rows, exactly, and the distances to them."""
+"""Exact searches for the points or rows nearest to a row, and mean distances to near points."""
 
 import numpy as np
 
@@ -20,7 +20,8 @@ LOWER_BOUND_FACTOR = np.float32(0.9999)
 """Factor on lower bounds of squared distances, which covers the rounding of float32."""
 
 GROUPS_A_NEIGHBOUR = 8
-"""Groups of rows for each neighbour in `set_nearest`; more groups give a tighter bound."""
+"""Number of groups of rows in `set_nearest`, as a multiple of the number of wanted neighbours. With
+more groups, the bound on the distance of the last neighbour is tighter."""
 
 MAX_ROUNDED = np.int32(2**15 - 1)
 """Maximum int16, above the upper 16 bits of every float32 squared distance."""
@@ -106,9 +107,10 @@ def nearest_point(X, P, numbers, clusters, low, high):
 def _set_farthest(squares, lowest, highest, wanted, n, counts, farthest):
     """Set farthest[t] to the wanted[t]-th lowest element of column t of `squares`, for t < n.
 
-    All columns are bisected together. If exactly wanted[t] elements are at most the current bound,
-    farthest[t] is this bound, which may exceed the element. counts (ROWS_AT_ONCE,) is overwritten.
-    Loops run to the variable n, because LLVM unrolls loops of a constant length to scalar code.
+    All columns are bisected together. The bisection of a column ends at the first bound that
+    exactly wanted[t] elements do not exceed. farthest[t] is this bound, which may be larger than
+    the element itself. counts (ROWS_AT_ONCE,) is overwritten. Loops run to the variable n, because
+    LLVM unrolls loops of a constant length to scalar code.
     """
     low, high = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     limits, active = np.empty(ROWS_AT_ONCE, np.int32), np.int32(0)
@@ -199,8 +201,8 @@ def log_nearness(X, P, k, least, out):
 
     X (n, d) and P (d, m) are float32, m > k, and out (n,) is float64. The mean is the root mean
     square, with an error of 0.2 % at most, because squares are rounded to 8 significant bits. If
-    x_i equals a point, one such point is skipped, since x_i itself may be among the points. `least`
-    is a positive float32, the minimum of the mean squares. Rows with NaN distances get NaN.
+    x_i equals a point, this point is skipped once, since it may be x_i itself. `least` is a
+    positive float32, the minimum of the mean squares. Rows with NaN distances get NaN.
     """
     (n, d), m = X.shape, P.shape[1]
     points = np.empty((m, d), np.float32)

@@ -1,10 +1,10 @@
 """The density of one column, given the columns before it, among rows of one population.
 
-A numeric column is regressed on earlier numeric columns, on hinges of these, and on products of
-two. Terms are added while the BIC improves (Friedman 1991). The BIC also chooses the variance and
-the shape of the residuals. A rounded column, whose values are known up to a cell, is modelled by an
-ordered probit. A categorical column is modelled by a logistic regression on the columns that a
-score test chooses.
+A numeric column is regressed on the earlier numeric columns, on products of two earlier columns,
+and on hinges, max(x - knot, 0) for an earlier column x. Terms are added while the BIC improves
+(Friedman 1991). The BIC also chooses the variance and the shape of the residuals. A rounded column
+is modelled by an ordered probit, whose cells are the intervals that round to one value. A
+categorical column is modelled by a logistic regression on the columns that a score test chooses.
 """
 
 import math
@@ -20,8 +20,9 @@ TAILS = (3.0, 5.0, 8.0, 14.0)
 """Degrees of freedom that are tried in Student's t for residuals."""
 
 MAX_TERMS = 60
-"""Maximum number of products and hinges that are tried for a numeric column; those with the highest
-correlation are tried. Also the maximum number of slopes in the model of a categorical column."""
+"""Maximum number of products and hinges that are tried for a numeric column. If there are more, the
+terms most correlated with the column are tried. Also the maximum number of slopes in the model of a
+categorical column."""
 
 MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
 """Quantiles of residuals that are tried as the mode of a two-piece normal. A mode at a quantile
@@ -35,11 +36,13 @@ SIGNAL_SHARE = 0.5
 
 The variance of residuals includes an assumed error, `MIN_RELATIVE_SD` squared; the rest is signal.
 Residuals can have a shape other than the normal only if signal has more than this share of their
-variance. `models.automatic.engine` has the same limit for the columns of a table.
+variance.
 """
 
 NEWTON_STEPS = 8
-"""Maximum number of Newton steps; also the number of EM steps for the scale of Student's t."""
+"""Maximum number of steps in the fit of a log variance or an ordered probit. Also the number of EM
+steps for the scale of Student's t, and the maximum number of trials for the length of a Newton step
+in a logistic regression."""
 
 SIGNAL_BINS = 32
 """Number of values to which predictions are rounded in the fit of an ordered probit."""
@@ -62,8 +65,8 @@ def fill_term(V, knots, place, term, out):
     """Set out (n,) to one regressor for V[place], made from earlier columns V[i], i < place.
 
     V (p, n) has a row for each column of the table. `term` is the regressor's number. The first
-    numbers are the earlier columns, the next are products of two different ones, and the last are
-    hinges max(V[i] - knot, 0) at the knots[i] of knots (p, K).
+    numbers are the earlier columns, the next are products of two different earlier columns, and the
+    last are hinges max(V[i] - knot, 0) at the knots[i] of knots (p, K).
     """
     n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
     if term < place:
@@ -95,8 +98,8 @@ def centre(x):
 def candidate_terms(V, knots, place, target):
     """Return the regressors (s,) int64 that are tried for the centred `target` (m,), ascending.
 
-    They are numbered as in `fill_term`: all earlier columns, and the at most `MAX_TERMS` products
-    and hinges with the highest correlation with `target`.
+    They are numbered as in `fill_term`. All earlier columns are tried. At most `MAX_TERMS` products
+    and hinges are tried: the ones with the highest correlation with `target`.
     """
     more = place * (place - 1) // 2 + place * knots.shape[1]
     if more <= MAX_TERMS:
@@ -207,7 +210,10 @@ def fit_log_variance(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c, constant):
-    """Return the log density of a standardised residual z by the five results of `fit_shape`."""
+    """Return the log density of a standardised residual z.
+
+    The other arguments describe the shape of the density, and are the results of `fit_shape`.
+    """
     if kind == STUDENT:
         return constant - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     side = z if kind == NORMAL else (z - a) / (b if z < a else c)
@@ -297,8 +303,8 @@ def describe_number(V, knots, place, y, own, log_n, densities, only_signal):
     the rows with indices own (m,), and the densities are of all rows. log_n is the logarithm of the
     number of rows for the BIC.
 
-    With `only_signal`, densities are set to the regression's prediction minus its mean instead, and
-    the number of its terms is returned.
+    If `only_signal` is True, `densities` are set to the predictions of the regression, minus the
+    mean prediction. The result is then the number of terms in the regression.
     """
     n, m = y.shape[0], own.shape[0]
     if m < 2 and not only_signal:  # a normal density with a variance of 1
@@ -458,11 +464,12 @@ def ordered_probit(counts, x, thresholds):
 def describe_cells(signal, cells, own, k, thresholds, log_chances):
     """Set log_chances (k n,) to the log probabilities of the rows' `cells` (n,) in k clusters.
 
-    Entry c n + i of `log_chances` and of signal (k n,) is for row i in cluster c. An ordered probit
-    (McKelvey and Zavoina 1975) is fitted to the entries with indices own (m,): the mean of the
-    latent variable is the cluster's mean plus a multiple of the signal. In the fit, the signal is
-    rounded to `SIGNAL_BINS` values. `thresholds` (u,) is the start of the thresholds between cells.
-    Rows with the cell -1 get the log probability 0.
+    Entry c n + i of `log_chances` and of signal (k n,) is for row i in cluster c. The signal is a
+    prediction of the row's value from other columns, by `describe_number` with `only_signal`. An
+    ordered probit (McKelvey and Zavoina 1975) is fitted to the entries with indices own (m,). The
+    mean of its latent variable is the cluster's mean plus the fitted slope times the signal. In the
+    fit, the signal is rounded to `SIGNAL_BINS` values. The fit of the thresholds between cells
+    starts from `thresholds` (u,). Rows with the cell -1 get the log probability 0.
     """
     n, m, u = cells.shape[0], own.shape[0], thresholds.shape[0]
     low, high = np.inf, -np.inf
@@ -593,8 +600,9 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
     """Set densities (n,) to the log probabilities of level (n,); return the parameter count.
 
     The level is regressed on the columns known[:n_known], known (r, n) float64. The fit uses the
-    rows with indices own (m,), and the densities are of all rows. The shares (K,) of levels in the
-    table count as one more row. log_n is the logarithm of the number of rows for the BIC.
+    rows with indices own (m,), and the densities are of all rows. shares (K,) are the shares of the
+    levels in the table; the probabilities count them like one additional row. log_n is the
+    logarithm of the number of rows for the BIC.
     """
     n, m, n_levels = level.shape[0], own.shape[0], shares.shape[0]
     counts = np.zeros(n_levels)
