@@ -1,7 +1,8 @@
-"""Announcements of a run: metrics for Prometheus, events for OpenLineage, the job's commands.
+"""Announcements of a run: metrics for Prometheus, events for OpenLineage, and commands.
 
-Announcements can't fail a run: their errors become warnings on standard error. A command can delay
-the end of a run by `TIMEOUT_S`. Packages for metrics and events are imported only if they are used.
+The job sets the commands: ``on_published``, ``on_held`` and ``on_failed``. They run at the end of a
+run, and are stopped after `TIMEOUT_S`. Announcements can't fail a run: their errors become warnings
+on standard error. Packages for metrics and events are imported only if they are used.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 class Announcer:
     """Announces the start of a run, and its outcome even if it fails.
 
-    The job is named after `job_file` until that file is read.
+    If the job file can't be read, the job's name is unknown. Metrics then use the file's name.
     """
 
     def __init__(self, job_file: str, metrics_file: str | None = None):
@@ -105,7 +106,7 @@ Event = Literal["published", "held", "failed"]
 
 
 def event_of(outcome: RunOutcome) -> Event | None:
-    """Return the event of an outcome, None for skipped and stopped runs."""
+    """Return "published", "held" or "failed"; None if the run was skipped or stopped."""
     if outcome.published:
         return "published"
     if outcome.exit_code == CheckFailedError.exit_code:
@@ -142,7 +143,10 @@ def call_hook(job: Job, outcome: RunOutcome) -> str:
 
 
 def environment_of(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str]:
-    """Return the environment variables ``DISTSVC_*`` of a run; unknown values are empty."""
+    """Return environment variables for the job's command, such as ``DISTSVC_EVENT=held``.
+
+    The values describe the run; values that are unknown are empty.
+    """
     report, output = outcome.report, job.output.path
     values = {
         "EVENT": event,
@@ -192,14 +196,18 @@ METRICS = {
     "exit_code": "Exit code of the last run.",
     "build_info": "1, labelled with the version of distsvc.",
 }
-"""Description of every metric, by its name without the prefix."""
+"""Description of every metric, by its name without the prefix ``distsvc_``."""
 
 Values = dict[str, dict[tuple[str, ...], float]]
-"""Values by metric and by the label ``check`` or ``version``; ``()`` without these labels."""
+"""Values of metrics, such as ``{"rows": {(): 900.0}, "check_found": {("min_rows",): 900.0}}``.
+
+An inner key is the value of the label ``check`` or ``version``. It is empty if the metric has
+neither label.
+"""
 
 
 def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
-    """Yield every metric that has a value."""
+    """Yield a gauge for each metric in `values`, labelled with the name of the job."""
     from prometheus_client.core import GaugeMetricFamily
 
     for name, meaning in METRICS.items():
@@ -213,7 +221,10 @@ def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
 
 
 def write_metrics(path: Path, job: Job | None, stem: str, outcome: RunOutcome) -> None:
-    """Write the outcome of a run to a file in Prometheus' text format, in an existing folder."""
+    """Write the metrics of a run to a file in Prometheus' text format; its folder must exist.
+
+    `stem` is the name of the job file, for metrics of a job that could not be read.
+    """
     # If `job` is None, as for an unreadable job file, the only job in the previous file is used.
     from prometheus_client import generate_latest
 
@@ -278,7 +289,10 @@ def _values(outcome: RunOutcome, job: Job | None) -> Values:
 
 
 def _last_times(path: Path) -> dict[str, Values]:
-    """Return `LAST_SUCCESS` and `LAST_CHECK` of each job in a file; empty if it is damaged."""
+    """Return the metrics `LAST_SUCCESS` and `LAST_CHECK` in a file, by the name of the job.
+
+    A damaged file counts as empty.
+    """
     from prometheus_client.parser import text_string_to_metric_families
 
     try:

@@ -110,7 +110,7 @@ class Events:
 
 
 def dataset_name(path: str) -> tuple[str, str]:
-    """Return namespace and name of a dataset by OpenLineage's rules."""
+    """Return OpenLineage's namespace and name for a path, such as ("s3://bucket", "table")."""
     # A glob is named by its folder, and a table of a lake by its folder, or by its name in the
     # catalog.
     lake = lake_url(path)
