@@ -166,7 +166,7 @@ def profiles(run: Run) -> "Figure":
 
 
 class _Rows(NamedTuple):
-    """Arguments of `distsvc.run.reporting.explaining.plane`: a rule, and rows that it labelled."""
+    """The rows of a scatter plot with labels and scores, and the rule that labelled them."""
 
     rule: Rule
     columns: Sequence[str]
@@ -193,7 +193,10 @@ def _cluster_rows(labels: np.ndarray) -> list[ClusterRow]:
 def _parts_of_fit(
     model: Any,
 ) -> tuple["LevelTreePart | None", "TreePart | None", list[ClusterRow]]:
-    """Return a fitted estimator's level tree or None, tree of splits or None, and clusters."""
+    """Return a fitted estimator's level tree, its tree of splits, and its clusters.
+
+    An estimator has at most one of these trees; the other is None.
+    """
     from distsvc.models.automatic.engine import AutomaticEngine
     from distsvc.models.bases.passes import ClusterEstimator
     from distsvc.models.hyperplanes.engine import TreeEngine
@@ -263,7 +266,10 @@ def _array_of(model: Any, X: Any) -> np.ndarray:
 
 
 def _some(n: int) -> np.ndarray:
-    """Return the indices of at most `PageLimits.drawn_rows` random rows of n, ascending."""
+    """Return the sorted indices of the rows that are drawn, out of n rows.
+
+    If n is larger than `PageLimits.drawn_rows`, this number of rows is chosen at random.
+    """
     if n <= PAGE_LIMITS.drawn_rows:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, PAGE_LIMITS.drawn_rows, replace=False))
