@@ -79,10 +79,11 @@ def backfill(
     - ``failed``: also published days whose last try was held back or interrupted
     - ``completed``: all days
 
-    Other days keep their result. If only the names of clusters in the job have changed, the result
-    gets the new names. `job_of` returns the job of a day, ``YYYY-MM-DD``; `commands` returns the
-    command that the day's page shows. The `metrics_file` is written after every day that is run.
-    `JobFileError` is raised if two days have the same output.
+    All other days keep their result. New names of clusters in the job are written into the result.
+
+    ``job_of("2026-01-31")`` returns the job of this day. The function `commands` returns, for such
+    a date, the command that the day's page shows. Metrics are written to `metrics_file` after every
+    day that is run. `JobFileError` is raised if two days have the same output.
     """
     repeated_until = last.isoformat() if reprocess == "completed" else ""
     start = replace(start, overwrite=reprocess != "none", repeated_until=repeated_until)

@@ -160,7 +160,7 @@ def run(
 
 @contextmanager
 def _in_words_of_python() -> Iterator[None]:
-    """In messages of errors, replace options such as ``--set key=value`` by `overrides`."""
+    """Rewrite ``--set key=value`` in error messages as ``overrides={"key": "value"}``."""
     try:
         yield
     except DistsvcError as error:
@@ -179,10 +179,10 @@ class ArrowStream(Protocol):
 def _write_table(
     given: Any, folder: Path, overrides: Mapping[str, object]
 ) -> tuple[pa.Table, str, dict[str, object]]:
-    """Write a table in memory to a file; return the table, the file's path, and `overrides`.
+    """Write a table in memory to a file in `folder`; return the table, the path, and overrides.
 
-    The file is in `folder`. The returned overrides also put the output there, and make a named
-    index of pandas the id, unless the given `overrides` have these keys.
+    The returned overrides add two values that `overrides` lack. ``output.path`` is a subfolder of
+    `folder`. ``input.id`` is the index of a pandas table, if the index has a name.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -230,8 +230,10 @@ def run_and_announce(
 ) -> tuple[Job, Report]:
     """Run a job, and announce its start and outcome; return the job and its report.
 
-    `job` to `overrides` are as in `distsvc.run.drafts.asked_job.asked_job`; `at`, `start` and
-    `command` as in `distsvc.run.job.run_job`; the others as in `run`.
+    `job`, `run_date`, `settings` and `overrides` describe the job, as in
+    `distsvc.run.drafts.asked_job.asked_job`. `at`, `start` and `command` are arguments of
+    `distsvc.run.job.run_job`. Metrics are written to `metrics_file`. `continue_from` is the output
+    of the run whose cluster ids are continued.
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with Announcer(name, metrics_file) as announcer:

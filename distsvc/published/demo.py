@@ -24,7 +24,7 @@ JOBS: dict[str, Section] = {
     "iris": {},
     "digits": {"algorithm": "imdh"},
 }
-"""Section ``[model]`` of each job, by the job's name; the data decide gamma if it is not given."""
+"""Section ``[model]`` of each job of the demo, by the job's name."""
 
 
 def two_rings(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -35,11 +35,11 @@ _COLUMNS = {
 
 
 class ExportedNights(NamedTuple):
-    """Summary of an export: numbers of nights and rows, and the table's name in words."""
+    """The numbers of nights and rows that an export wrote, and the table with them."""
 
     nights: int
     rows: int
-    table: str
+    table: str  # in words, such as "table nights of all.duckdb"
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class _Night:
 
 
 def export(path: str, to: str) -> ExportedNights:
-    """Write all published nights below a folder of outputs to one table, which is replaced.
+    """Write all published nights below the folder `path` to one table, which is replaced.
 
     Runs that were held back or replaced, and the labels of ``distsvc predict``, are left out. The
     target `to` is a ``.parquet`` file; a ``.duckdb`` file, whose table ``nights`` is replaced; or
     ``delta://`` with the folder or URL of a Delta table. One file of labels is in memory at a time.
-    `JobFileError` is raised for another target and for nights of several jobs, and
-    `InputNotFoundError` if there are no nights.
+    `JobFileError` is raised if `to` is none of these, or if the nights belong to several jobs.
+    `InputNotFoundError` is raised if there are no nights.
     """
     write, table = _target(to)
     nights = _nights(path)
@@ -140,7 +140,7 @@ def _id_type(nights: Sequence[_Night]) -> pa.DataType:
 
 
 def _target(to: str) -> tuple[Callable[[pa.RecordBatchReader], None], str]:
-    """Return the function that writes rows to the target `to`, and the table's name in words."""
+    """Return a function that writes rows to `to`, and words such as "table nights of a.duckdb"."""
     shown, lake = checked_url(to), lake_url(to)
     if lake.kind == "delta" and not lake.pin:
         required("deltalake", "delta", shown)

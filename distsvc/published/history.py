@@ -139,7 +139,10 @@ def history_lines(nights: list[Night]) -> list[str]:
 
 
 def render_history(nights: Sequence[Night], links: Sequence[str]) -> str:
-    """Return the history page as HTML; `links` are addresses of the nights' pages, or empty."""
+    """Return the history page as HTML.
+
+    `links` has the address of each night's own page; it is empty if there is no page to link.
+    """
     linked = zip(nights, links, strict=True)
     jobs = [(job, list(group)) for job, group in groupby(linked, key=lambda pair: pair[0].job)]
     return template("history.html", themed=drawing.themed, some_ids=some_ids).render(

@@ -37,8 +37,8 @@ def predict_table(
     """Label the table at `path` by a published model, and publish the labels; return the manifest.
 
     The labels are the cluster ids of the run at `published`, and are written to `output_path`. The
-    table needs the model's columns; other columns are ignored and named in an event. `settings` are
-    keys of the section ``[cluster]``. `at`, `start` and `progress` are as in
+    table needs the model's columns. Other columns are ignored, and `progress` shows their names.
+    `settings` are keys of the section ``[cluster]``. `at`, `start` and `progress` are as in
     `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)

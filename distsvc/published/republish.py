@@ -32,11 +32,12 @@ class LaterNight(NamedTuple):
 
 
 def publish_held(path: str, run_id: str) -> Manifest:
-    """Publish the run `run_id`, which a check held back at the output `path`; return its manifest.
+    """Publish the candidate `run_id` of the output `path`; return its manifest.
 
-    Its page and report get a warning with the failed checks. Other candidates of the output are
-    dropped. Nothing changes if the run is published already. `InputNotFoundError` is raised if it
-    is no candidate, and `DataError` if one of its files is missing or damaged.
+    If checks failed, the run's page and report warn of these checks. Other candidates of the output
+    are dropped. Nothing changes if the run is published already. `InputNotFoundError` is raised if
+    no candidate has this id. `DataError` is raised if a file of the candidate is missing or
+    damaged.
     """
     output = Output(path)
     if output.run_id != run_id:
@@ -69,18 +70,19 @@ def continues_gone(manifest: Manifest) -> str:
 
 
 def passing_nights(path: str, manifest: Manifest) -> list[LaterNight]:
-    """Return the later nights that passed over the run at the output `path`, the oldest first.
+    """Return the later nights that skipped the run at the output `path`, the oldest first.
 
-    They continue an earlier run, directly or through other nights.
+    These nights continue an earlier run instead, directly or through other nights. `manifest` is
+    the manifest of the skipped run.
     """
     found = passing_runs(Output(path).store.address, manifest.lineage, manifest.run_date)
     return [LaterNight(one.run_date, address, is_held=False) for address, one in found]
 
 
 def lines_on_ended(report: Report) -> list[str]:
-    """Return a warning, in a list, if most clusters of the previous run have ended; else [].
+    """Return a warning, in a list, if a run continues less than half of the earlier cluster ids.
 
-    They end if a column gets a new unit, for example.
+    Ids end if a column has a new unit, for example. The list is empty if more ids continue.
     """
     stories = report.lineage.clusters if report.lineage else []
     ended = [one.id for one in stories if one.has_ended]
@@ -132,10 +134,11 @@ def _candidate(output: Output, run_id: str) -> Manifest:
 def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
     """Publish again the run that was replaced last at the output `path`.
 
-    Return its manifest, and the nights that continue the run which it replaces, the oldest first.
-    Candidates of the output are dropped. A second call undoes the first: the files of a replaced
-    run stay until another run is published. `InputNotFoundError` is raised if nothing is
-    published at `path` or no replaced run is left, and `DataError` if one of its files is damaged.
+    Return the manifest of this run, and the nights that continue the run published until now, the
+    oldest first. Candidates of the output are dropped. A second call undoes the first: the files of
+    a replaced run stay until another run is published. `InputNotFoundError` is raised if nothing is
+    published at `path` or no replaced run is left. `DataError` is raised if a file of the replaced
+    run is damaged.
     """
     output = Output(path)
     _replaced(output)  # raises before anything is written
@@ -149,10 +152,12 @@ def roll_back(path: str) -> tuple[Manifest, list[LaterNight]]:
 
 
 def withdraw(path: str) -> tuple[Manifest, list[LaterNight]]:
-    """Withdraw the published run of the output `path`; as a candidate, it can be published again.
+    """Withdraw the published run of the output `path`, so that no run is published there.
 
-    Return its manifest, and the nights whose published run or candidate continues it, the oldest
-    first. These nights don't change. `InputNotFoundError` is raised if no run is published.
+    The run becomes a candidate, which can be published again. Return the run's manifest, and the
+    nights that continue the run, the oldest first. A night continues the run by its published run
+    or by a candidate. These nights don't change. `InputNotFoundError` is raised if no run is
+    published.
     """
     output = Output(path)
     if not output.run_id:
