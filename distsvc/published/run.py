@@ -99,7 +99,7 @@ class Run:
 
     @cached_property
     def model_folder(self) -> Path:
-        """Local folder with the files of the model; raises the errors of `model`."""
+        """Local folder with the model's files; `DataError` if one is missing or damaged."""
         self._listed(FILES[0])
         return checked_model(self._store, self._manifest)
 

@@ -43,12 +43,12 @@ UNLABELLED = -1
 """Label of a row that the job would have left out, because a value is missing."""
 
 NAME = "the rows"
-"""Name of the rows in messages."""
+"""Name of the argument X in messages, as in "the rows: expected an array of 2 columns"."""
 
 MIN_EXAMINED_ROWS = 20
-"""Minimum number of rows from which warnings about changed columns and many outliers are issued.
+"""Minimum number of rows for warnings about changed columns and about many outliers.
 
-For categories, it is the minimum number of values that are not missing.
+A warning about a category needs at least this number of values that are not missing.
 """
 
 
@@ -144,7 +144,9 @@ class Model:
         return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: UserData) -> Any:
-        """Return the scores of raw rows, low for unusual rows; the manifest explains them.
+        """Return the scores of raw rows, which are low for unusual rows.
+
+        The entry ``schema`` in the manifest of the published run explains the score.
 
         Parameters
         ----------
@@ -292,7 +294,10 @@ class Model:
         return answer.joined(parts)
 
     def _rows(self, X: UserData) -> Input:
-        """Return the reader of X; raise DataError if it is no table, or an array of wrong shape."""
+        """Return a reader of the blocks of X.
+
+        `DataError` is raised if X is no table, or an array without the model's number of columns.
+        """
         rows = rows_of(X, Reading(NAME, choose_block_rows(len(self._numbers)), by_name=True))
         if rows is None:
             raise not_rows_error(X, NAME)
@@ -305,9 +310,10 @@ class Model:
         return rows
 
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
-        """Yield the blocks of X: ids, a mask (n,) of rows that can be labelled, and these rows.
+        """Yield the ids of each block's rows, a mask (n,), and the rows that can be labelled.
 
-        Warnings are issued if the first rows differ much from those of the job.
+        The mask is True for rows that can be labelled. A warning is issued if the first rows of X
+        differ much from the job's table.
         """
         unit, row, types = self._preparation.scaling.kind == "unit", rows.first, tuple[str, ...]()
         empty = list(self._features)  # features without a value so far
@@ -358,7 +364,10 @@ class Model:
                 warnings.warn(note, UserWarning, stacklevel=2)
 
     def _warn_of_changes(self, piece: pa.RecordBatch) -> None:
-        """Warn of columns whose categories are mostly new or rare, unless there are few values."""
+        """Warn of each category with many values that are new to the model or rare.
+
+        A category with fewer than `MIN_EXAMINED_ROWS` values is not examined.
+        """
         for feature in self._features:
             if isinstance(feature, Category) and piece.schema.names.count(feature.column) == 1:
                 column = piece.column(feature.column)
@@ -386,7 +395,10 @@ class Model:
 
 
 def read_saved_model(folder: Path) -> Model:
-    """Read the model from a folder such as `Run.model_folder`; errors as in `Run.model`."""
+    """Read a saved model from a local folder, such as `Run.model_folder`.
+
+    `JobFileError` is raised if another version wrote the model, and `DataError` if it is damaged.
+    """
     model = read_model(folder)
     preparation, labeller, arrays = read_labeller(model, folder)
     return Model(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
@@ -395,7 +407,10 @@ def read_saved_model(folder: Path) -> Model:
 def feature_matrix(
     piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature], missing_values: Sequence[float]
 ) -> np.ndarray:
-    """Return the features (n, d) float64 of raw rows; a table's columns are found by name."""
+    """Convert raw rows to a matrix (n, d) float64 of features, with NaN for missing values.
+
+    The columns of a table are found by name. Numbers in `missing_values` count as missing.
+    """
     if isinstance(piece, np.ndarray):
         stored = (isinstance(f, Numeric) or (isinstance(f, Vector) and not f.log) for f in features)
         if all(stored) and not missing_values:
@@ -411,9 +426,9 @@ def feature_matrix(
 def without_values(
     some: Sequence[Feature], piece: np.ndarray | pa.RecordBatch, features: Sequence[Feature]
 ) -> list[Feature]:
-    """Return the features among `some` whose values are all missing in a piece of raw rows.
+    """Return the features in `some` that have no value in the raw rows `piece`.
 
-    `features` are all features of the model, in the order of an array's columns.
+    `features` are all features of the model. If `piece` is an array, its columns have their order.
     """
     if isinstance(piece, pa.RecordBatch):
         return [one for one in some if not has_values(piece.column(one.column))]
@@ -427,7 +442,11 @@ def without_values(
 
 
 def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
-    """Return an Arrow array for each feature of an array (n, d); a vector has several columns."""
+    """Convert an array (n, d) to one Arrow array for each feature.
+
+    The columns of a vector become one array of lists. `DataError` is raised if a feature can't be
+    a number, such as a category with text.
+    """
     arrays: list[pa.Array] = []
     first = 0
     for feature in features:
@@ -446,7 +465,10 @@ def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
 
 
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
-    """Return a column's values; raise DataError if their type does not suit the feature."""
+    """Return the column of a feature as a plain array; text with numbers becomes numbers.
+
+    `DataError` is raised if the column's type is wrong, such as text for a feature of numbers.
+    """
     kind, values = plain_type(array.type), plain_values(array)
     if isinstance(feature, Numeric) and is_text(kind) and are_numbers(values):
         return pa.array(TextNumber(column=feature.column).values(values))

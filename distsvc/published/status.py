@@ -19,9 +19,9 @@ class Status(TypedDict):
 
     output: str
     published: Note | None  # id, moment, rows and clusters of the published run
-    running: Note | None  # process that has locked the output; `alive` is None if on another host
+    running: Note | None  # process that writes to the output; `alive` is None if unknown
     held: list[Note]  # candidates
-    interrupted: list[Note]  # runs that can be resumed; `kept`: number of results by phase
+    interrupted: list[Note]  # runs that can be resumed; `kept` counts the stored results of a phase
 
 
 def status(path: str) -> Status:
@@ -63,7 +63,10 @@ def status(path: str) -> Status:
 
 
 def _held(output: Output, one: Manifest) -> Note:
-    """Return the description of a candidate; if ``failed`` is empty, the run was withdrawn."""
+    """Return a candidate as JSON values.
+
+    The list ``failed`` has the checks that held the run back; it is empty for a withdrawn run.
+    """
     page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).stored}"
     failed = [check.model_dump() for check in one.failed]
     known = {name: getattr(one, name) for name in FACTS}
