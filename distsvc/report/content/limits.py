@@ -5,25 +5,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PageLimits:
-    """Maximum numbers of shown items; others are folded away, counted, sampled or left out."""
+    """Limits of what a report and its page show, such as the rows of a table.
 
-    rows: int = 20  # rows of a table that are not folded away; a single further row is shown, too
-    clusters: int = 60  # largest clusters that are compared and have cards; more would load slowly
+    Items beyond a limit are folded away, counted, sampled or left out.
+    """
+
+    rows: int = 20  # rows of a table before the rest is folded away, unless the rest is one row
+    clusters: int = 60  # largest clusters with a card and a place in the comparison of columns
     cards: int = 6  # cards that are not folded away
     numbered: int = 100  # clusters with a number in a figure
     columns: int = 24  # columns in the table of clusters
-    explained: float = 0.01  # explained share of spread below which a column is not informative
-    compiled: float = 1.0  # seconds of compilation that are not mentioned
-    levels: int = 12  # levels of a column; its other levels are counted together
+    explained: float = 0.01  # minimum `ColumnPart.explained` of an informative column
+    compiled: float = 1.0  # longest compilation that is not mentioned, in seconds
+    levels: int = 12  # levels of a category; all other levels are counted as one
     changes: int = 6  # listed differences between two answers
     names: int = 8  # ids or columns in a sentence or a table's cell
     history_ids: int = 5  # ids in a cell of the history's table
     nights: int = 31  # latest nights of the history that are not folded away
     listed_rows: int = 5_000  # rows of a table whose labels are in the page
     drawn_rows: int = 3_000  # rows in a figure; a larger table is sampled
-    node_rows: int = 300  # rows drawn at a split
-    terms: int = 40  # columns in a condition in the table's units
-    branches: int = 40  # branches of a level tree in the report; more if more are clusters
+    node_rows: int = 300  # rows in the picture of a split
+    terms: int = 40  # columns in a cluster's condition in the table's units
+    branches: int = 40  # branches of a level tree; more if there are more clusters
     profile_points: int = 40  # points of a branch's outline
     grid_points: int = 120  # points on each axis of a boundary's picture
     vector_components: int = 20  # principal components that describe a vector

@@ -10,7 +10,10 @@ Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
 class DomainPart(ReportPart):
-    """A decision function f on a grid (y, x), its support vectors and equilibria, in raw units."""
+    """A decision function f of two columns, for a picture in the table's units.
+
+    ``f[j][i]`` is the value of f at ``(grid_x[i], grid_y[j])``.
+    """
 
     grid_x: list[Number]
     grid_y: list[Number]
@@ -20,7 +23,7 @@ class DomainPart(ReportPart):
 
 
 class Term(ReportPart):
-    """One column's weight in a direction."""
+    """A column's weight in the direction that splits a node."""
 
     column: str
     weight: Number
@@ -34,25 +37,25 @@ class Density(ReportPart):
 
 
 class NodeSample(ReportPart):
-    """Projections of sampled rows of a node, and the rows' clusters."""
+    """Some rows of a node that is split: their positions and their clusters."""
 
-    x: list[Number]
+    x: list[Number]  # signed distances from the hyperplane, in standard deviations
     label: list[Label]
 
 
 class SplitNode(ReportPart):
-    """A node that is split."""
+    """A node of a tree whose rows a hyperplane splits in two."""
 
     id: int
-    parent: int | None  # id of a node, like `below` and `above`, the two sides
-    below: int
-    above: int
+    parent: int | None  # id of the parent; None for the root
+    below: int  # id of the child with the rows below the hyperplane
+    above: int  # id of the child with all other rows
     rank: Size  # 1 for the most important split
-    gain: Number  # share of the sample's sum of squares that the split removes
-    valley: Number  # density at the split, divided by the lower peak beside it
-    direction: list[Term]  # the heaviest columns, heaviest first
+    gain: Number  # reduction of the sum of squares, as a share of the root's
+    valley: Number  # density at the hyperplane, divided by the lower of the peaks at its sides
+    direction: list[Term]  # columns with the largest weights, the largest first
     others: Size  # number of columns that `direction` leaves out
-    split: Number  # place of the split, in the unit of `density` and `sample`
+    split: Number  # position of the hyperplane among the positions in `density` and `sample`
     density: Density
     sample: NodeSample
     rows: Size  # sampled rows in the node
@@ -82,11 +85,11 @@ class Curve(ReportPart):
 
 
 class ClusterRule(ReportPart):
-    """The conditions that the rows of a cluster meet."""
+    """The conditions on the path from the tree's root to a cluster, which its rows meet."""
 
     label: Label
-    conditions: list[str]  # by the heaviest columns, as scaled by the job
-    whole: OmitDefault[list[str]] = Field(default=[])  # by all columns, in the table's units
+    conditions: list[str]  # such as "0.81 age − 0.42 income + … < 1.2", of scaled columns
+    whole: OmitDefault[list[str]] = Field(default=[])  # all columns, in the table's units
 
 
 class TreePart(ReportPart):
@@ -98,7 +101,7 @@ class TreePart(ReportPart):
 
 
 class Branch(ReportPart):
-    """A branch of a level tree; heights are shares of the tree's top."""
+    """A branch of a level tree. Heights are densities, divided by the tree's highest density."""
 
     id: Label
     parent: Label | None = None
@@ -117,15 +120,15 @@ class Branch(ReportPart):
 
 
 class LevelTreePart(ReportPart):
-    """A tree of level sets: the branches to draw, the root first, and the number of others."""
+    """A tree of level sets, as the page draws it."""
 
-    top: Finite = 0.0
-    branches: list[Branch] = Field(default=[])
-    n_hidden: Size = 0
+    top: Finite = 0.0  # height of the highest peak
+    branches: list[Branch] = Field(default=[])  # the root comes first
+    n_hidden: Size = 0  # number of branches that are not in the report
 
 
 class LevelModel(ReportPart):
-    """A model that voted."""
+    """One of the models that vote on the clusters, and its parameters."""
 
     gamma: Known
     C: Known
@@ -137,19 +140,19 @@ class LevelModel(ReportPart):
 
 
 class CandidatePart(ReportPart):
-    """The best answer among those with the same number of clusters."""
+    """The best of the proposals that have `n_clusters` clusters."""
 
     n_clusters: Size
     standing: Known = None  # score relative to the winner's
     votes: Known  # votes relative to the maximum
-    separated: Known = None  # share of separated pairs: among neighbours / among all rows
-    support: Known
-    z: Known
+    separated: Known = None  # share of neighbours that are separated / of all pairs
+    support: Known  # share of the models with a similar proposal
+    z: Known  # z of the weakest split, in standard errors
     winner: bool
 
 
 class Granularity(ReportPart):
-    """The answer at one granularity."""
+    """The clusters that the vote chooses if ``granularity`` is set to `name`."""
 
     name: str
     n_clusters: Size
@@ -159,17 +162,17 @@ class Granularity(ReportPart):
 
 
 class LevelsPart(ReportPart):
-    """A vote of level trees: the winner's tree, the models, reasons for the answer, and doubts."""
+    """The vote of several models, each with a level tree, on the clusters."""
 
-    tree: LevelTreePart = LevelTreePart()
+    tree: LevelTreePart = LevelTreePart()  # the tree of the model whose clusters won
     models: list[LevelModel] = Field(default=[])
     candidates: list[CandidatePart] = Field(default=[])
     granularity: list[Granularity] = Field(default=[])
-    why: list[str] = Field(default=[])
-    doubts: list[str] = Field(default=[])
+    why: list[str] = Field(default=[])  # sentences that explain the answer
+    doubts: list[str] = Field(default=[])  # sentences that question the answer
 
     def shown_candidates(self, most: int) -> list[CandidatePart]:
-        """Return the `most` best candidates, including the winner, sorted by number of clusters."""
+        """Return the winner and the next best candidates, `most` in all, by number of clusters."""
         best = sorted(self.candidates, key=lambda row: (not row.winner, -(row.standing or 0.0)))
         return sorted(best[:most], key=lambda row: row.n_clusters)
 
@@ -183,17 +186,21 @@ class Considered(ReportPart):
 
 
 class AlternativePart(ReportPart):
-    """Another answer, compared with the clusters (k) of the run."""
+    """Another possible answer, compared with the k clusters of the run."""
 
     view: str  # name as in `Considered.algorithm`
     n_clusters: Size
     chance: Number  # probability that another sample gives this answer, not the published one
     label: list[Label]  # (k): labels of the run's clusters
-    rows: list[list[Size]]  # (k, n_clusters): sampled rows in both clusters
+    rows: list[list[Size]]  # (k, n_clusters): sampled rows that two clusters share
 
     @property
     def divided(self) -> list[tuple[int, list[float]]]:
-        """The clusters that this answer divides, each with the shares of its larger parts."""
+        """The run's clusters that this answer divides, such as ``(2, [0.6, 0.4])``.
+
+        The numbers are a cluster's label, and the shares of its rows in each part. Small parts are
+        left out.
+        """
         shares = [[n / (sum(row) or 1) for n in row] for row in self.rows]
         parts = [sorted((one for one in own if one >= 0.15), reverse=True) for own in shares]
         pairs = zip(self.label, parts, strict=True)

@@ -10,7 +10,7 @@ from distsvc.report.content.report import Report
 
 
 class Night(BaseModel):
-    """A night of a job: the published run of its output, and the candidates held back there.
+    """A night of a job: the run that is published at its output, and the output's candidates.
 
     Without a published run, `failed` has the checks of the newest candidate. Values that were not
     measured are None.
@@ -26,16 +26,16 @@ class Night(BaseModel):
     clusters: int | None = None
     outside: float | None = None  # share of the rows outside every cluster
     moved: float | None = None  # share of the rows that changed their cluster
-    ids_moved: float | None = None  # share of the ids that changed their cluster
-    new: list[int] = []  # ids of clusters, like `back` and `gone`
-    back: list[int] = []
-    gone: list[int] = []
+    ids_moved: float | None = None  # share of the row ids that changed their cluster
+    new: list[int] = []  # ids of new clusters
+    back: list[int] = []  # ids of clusters that returned
+    gone: list[int] = []  # ids of clusters that ended
     drift: float | None = None  # largest population stability index of a column
     drifted: str = ""  # the column with this index
-    failed: list[str] = []  # names of checks, like `warned`
-    warned: list[str] = []
-    passed: int = 0  # number of checks, like `unmeasured`
-    unmeasured: int = 0
+    failed: list[str] = []  # names of the checks that failed
+    warned: list[str] = []  # names of the checks that only warned
+    passed: int = 0  # number of checks that passed
+    unmeasured: int = 0  # number of checks that were not measured
     seconds: float | None = None
     held: list[str] = []  # ids of candidates
     sizes: dict[int, int] = {}  # rows by cluster id
@@ -45,7 +45,7 @@ class Night(BaseModel):
 
     @property
     def checked(self) -> str:
-        """The checks that failed or warned, or else the number that passed."""
+        """The checks that failed or warned; if there are none, "3 passed, 1 not measured"."""
         names = [f"{name} failed" for name in self.failed]
         names += [f"{name} warned" for name in self.warned]
         return ", ".join(names) or _words_of_checks(self.passed, self.unmeasured)

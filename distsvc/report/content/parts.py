@@ -75,7 +75,10 @@ Some = TypeVar("Some", bound=ReportPart)
 
 
 def relabel(part: Some, ids: Sequence[int]) -> Some:
-    """Return a part in which ``ids[label]`` replaces the label, in every field `label`."""
+    """Return a copy of a part in which every field ``label`` has the id in place of the label.
+
+    Label k becomes ``ids[k]``, also in parts inside the part.
+    """
     known = {name: _relabelled(name, value, ids) for name, value in part}
     return part.model_copy(update={k: v for k, v in known.items() if v is not None})
 
@@ -110,7 +113,7 @@ class CheckPart(ReportPart):
 
     @property
     def sentence(self) -> str:
-        """The words without the name of the check."""
+        """The text `words` without the name of the check, with which it starts."""
         return self.words.removeprefix(f"{self.name}: ")
 
 
@@ -121,14 +124,14 @@ EVENT_ORDER = (
 
 
 class StoryPart(ReportPart):
-    """The change of a cluster since the previous run (`distsvc.models.nights.continuity`)."""
+    """The change of one cluster since the previous run: it survived or split, for example."""
 
     id: Label
     event: Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
     jaccard: Number  # overlap with the cluster that it continues, or overlaps most
     rows_before: Size  # rows in the previous table
     rows_after: Size  # rows in this table
-    others: list[Label]
+    others: list[Label]  # ids of its pieces, of the cluster that absorbed it, or of its origin
 
     @property
     def is_new(self) -> bool:
@@ -137,7 +140,7 @@ class StoryPart(ReportPart):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """The sort key: clusters are sorted by kind of change, survivors last, then by size."""
+        """Sort key: by kind of change as in `EVENT_ORDER`, then from the largest cluster down."""
         kind = "split off" if self.event == "split" and self.is_new else self.event
         return EVENT_ORDER.index(kind), -max(self.rows_before, self.rows_after), self.id
 
@@ -148,7 +151,11 @@ class StoryPart(ReportPart):
 
 
 class Moves(ReportPart):
-    """Number of rows by earlier and present id, for all pairs of clusters that share rows."""
+    """Numbers of rows by their cluster in the previous model and in this run.
+
+    ``rows[i]`` rows have the earlier id ``before[i]`` and the present id ``after[i]``. Pairs of ids
+    without rows are left out.
+    """
 
     before: list[Label]
     after: list[Label]
@@ -156,7 +163,7 @@ class Moves(ReportPart):
 
     @property
     def changed(self) -> list[tuple[int, int, int]]:
-        """Earlier id, present id and rows of the pairs whose ids differ, the most rows first."""
+        """Triples (earlier id, present id, rows) of rows that moved, the most rows first."""
         pairs = zip(self.before, self.after, self.rows, strict=True)
         return sorted((one for one in pairs if one[0] != one[1]), key=lambda one: -one[2])
 
@@ -167,12 +174,12 @@ class LineagePart(ReportPart):
     path: str | None  # the previous run, if any
     run_id: str | None
     mode: Literal["refit", "assign"]  # a new model, or the previous one
-    because: list[str] = Field(default=[])  # reasons against the previous model
+    because: list[str] = Field(default=[])  # reasons why the previous model was not used again
     not_published: str | None = None  # expected output, if nothing is published there
     rows: Size  # rows that both models labelled
     moved: Known  # share of `rows` that the previous model puts into another cluster
-    ids_moved: OmitDefault[Known] = None  # share of the ids in both runs that changed their cluster
-    followed: bool | None = None  # previous clusters were kept, since no others are clearly better
+    ids_moved: OmitDefault[Known] = None  # share of the common row ids whose cluster changed
+    followed: bool | None = None  # whether the previous clusters were kept; None if not tried
     next_id: Size  # this id and all larger ids are free
     clusters: list[StoryPart]
     moves: Moves | None = None
@@ -185,9 +192,9 @@ class ColumnDrift(ReportPart):
     index: Number
     missing_before: Number
     missing_after: Number
-    factor: OmitDefault[Known] = None  # ratio to the previous values if the unit changed
+    factor: OmitDefault[Known] = None  # factor of a change of unit, such as 1000 from kg to g
     offset: OmitDefault[Number] = 0.0  # added after the factor, as between Celsius and Fahrenheit
-    part: OmitDefault[str] = ""  # the only rows with another unit, such as "line=B"; empty for all
+    part: OmitDefault[str] = ""  # rows with the new unit, such as "line=B"; empty for all rows
     change: OmitDefault[str] = ""  # the values whose share changed most
 
     @property
@@ -227,19 +234,19 @@ class LeadingColumn(ReportPart):
 
 
 class Reason(ReportPart):
-    """A column's share of a row's outlier score, the row's value in the column, a typical value."""
+    """A column that explains a row's low score, with the row's value and a typical value."""
 
-    column: str  # with the row's value if the column is a category
-    share: Number
+    column: str  # such as "age"; "country=Chile" for a category
+    share: Number  # the column's part of the explanation; the shares of all columns sum to 1
     value: Known = None
-    typical: OmitDefault[Known] = None
+    typical: OmitDefault[Known] = None  # median in the row's cluster
     unit: OmitDefault[str] = ""  # unit as in `ColumnPart`
     width: OmitDefault[Size | None] = None  # length of a vector
-    held: OmitDefault[Known] = None  # share of the cluster's rows with the row's category
+    held: OmitDefault[Known] = None  # share of the cluster's rows with the same category
 
 
 class FarRow(ReportPart):
-    """A row by its number and id, its score, its cluster and the heaviest reasons."""
+    """A row with a low score, and the columns that explain the score best."""
 
     row: Size
     id: OmitDefault[str | None] = None
@@ -249,11 +256,14 @@ class FarRow(ReportPart):
 
 
 class ReasonsPart(ReportPart):
-    """Reasons of outliers, or of rows near a border."""
+    """The columns that explain the scores of outliers.
+
+    If the model has no outliers, the rows with the lowest scores are explained.
+    """
 
     leading: list[LeadingColumn]  # the columns that are most often a row's first reason
     farthest: list[FarRow]  # the rows with the lowest scores
-    counted: OmitDefault[Size | None] = None  # sampled rows for `leading`; None if all rows
+    counted: OmitDefault[Size | None] = None  # rows for `leading` if they are only a sample
 
 
 class MembershipPart(ReportPart):
@@ -263,22 +273,25 @@ class MembershipPart(ReportPart):
     counts: Annotated[list[Size], Field(min_length=2)]  # histogram from 0 to 1
 
     def above(self, share: float) -> float:
-        """Return the share of rows with a membership of at least `share`, an edge of a bin."""
+        """Return the share of rows with a membership of at least `share`.
+
+        `share` must be a limit between two bins of the histogram, such as 0.5.
+        """
         first = round(share * len(self.counts))
         return sum(self.counts[first:]) / max(sum(self.counts), 1)
 
 
 class Spread(ReportPart):
-    """The quartiles of some rows in a column, and the share of these rows in a range."""
+    """The quartiles of a column in a cluster's rows, or in all other rows."""
 
     lower: Number
     median: Number
     upper: Number
-    share: Number
+    share: Number  # share of these rows in the range of `ProfileColumn`
 
 
 class ProfileColumn(ReportPart):
-    """One column of a cluster's profile."""
+    """A column and the range of its values that sets a cluster apart from all other rows."""
 
     column: str
     apart: Number  # share of the cluster's sample in the range, minus the share of other rows
@@ -286,7 +299,7 @@ class ProfileColumn(ReportPart):
     high: Known
     inside: Spread  # quartiles of the cluster's rows
     outside: Spread  # quartiles of all other rows
-    present: OmitDefault[bool | None] = None  # for a category: whether rows in the range have it
+    present: OmitDefault[bool | None] = None  # whether a category is more frequent in the cluster
     unit: OmitDefault[str] = ""  # "date", "time", "clock", "seconds" or ""
 
     @property
@@ -322,14 +335,14 @@ class ColumnPart(ReportPart):
 
     column: str
     kind: str
-    scale: OmitDefault[str] = ""  # scale for learners
+    scale: OmitDefault[str] = ""  # scale of the values for learners, such as "logarithm, robust"
     reason: OmitDefault[str] = ""  # reason for kind and scale, or for leaving the column out
     feature: OmitDefault[bool] = True
     missing: OmitDefault[Size] = 0  # number of missing values
-    explained: OmitDefault[Known] = None  # share of spread that clusters explain, beyond chance
+    explained: OmitDefault[Known] = None  # share of variation that clusters explain, less chance
     levels: OmitDefault[list[str]] = Field(default=[])  # values of a category
     rows: OmitDefault[list[list[Size]]] = Field(default=[])  # rows by cluster (k) and level
-    sampled: OmitDefault[bool] = False  # `rows` counts a sample
+    sampled: OmitDefault[bool] = False  # whether `rows` counts only a sample
     quartiles: OmitDefault[list[Quartiles]] = Field(default=[])  # by cluster
     leaning: OmitDefault[list[Number]] = Field(default=[])  # Cliff's delta of each cluster
     absent: OmitDefault[list[Size]] = Field(default=[])  # missing values by cluster
@@ -344,7 +357,11 @@ class ColumnPart(ReportPart):
 
     @property
     def level_shares(self) -> list[tuple[str, list[tuple[float, float]]]]:
-        """Levels, with a level's share of each cluster, and the excess over other rows' share."""
+        """The levels to show, each with two numbers for every cluster.
+
+        The first is the level's share of the cluster's rows. The second is this share minus the
+        level's share of all other rows. Of two levels, such as yes and no, only one is shown.
+        """
         counts = np.array(self.rows, np.float64)
         n_rows = counts.sum(axis=1, keepdims=True)
         shares = counts / np.maximum(n_rows, 1.0)
@@ -358,7 +375,10 @@ class ColumnPart(ReportPart):
 
     @property
     def median_unit(self) -> float:
-        """Scale of clusters' medians: mean interquartile range, else the medians' range, else 1."""
+        """Unit for differences between clusters' medians: the mean interquartile range.
+
+        If this is 0, the unit is the range of the medians, or else 1.
+        """
         quartiles = np.array(self.quartiles, np.float64)
         known = quartiles[~np.isnan(quartiles).any(axis=1)]
         if not len(known):
@@ -367,10 +387,10 @@ class ColumnPart(ReportPart):
 
 
 class ColumnsPart(ReportPart):
-    """Columns of the table with values by cluster (k), the largest cluster first."""
+    """Columns of the table, with values for each of k clusters, the largest cluster first."""
 
-    label: list[Label]
-    size: list[Size]
+    label: list[Label]  # (k)
+    size: list[Size]  # (k): number of rows
     sample: Size  # rows from which medians are computed
     columns: list[ColumnPart]
     n_hidden: OmitDefault[Size] = 0  # columns that are not listed
@@ -405,8 +425,8 @@ class ProfilesPart(ReportPart):
 
 
 class RowsPart(ReportPart):
-    """The query for the rows of a cluster, and the labels of a small table as CSV."""
+    """Code that selects the rows of a cluster, and the labels of a small table as CSV."""
 
-    query: str
+    query: str  # DuckDB query, or a call of `distsvc.load` if the labels are in Zarr
     held_query: OmitDefault[str] = ""  # query for the files of a candidate
     csv: OmitDefault[str] = ""  # columns id or row, label, score, outlier
