@@ -235,8 +235,8 @@ def number_types(
 ) -> list[np.dtype]:
     """Return the NumPy dtype of each column of a table.
 
-    `UnusableRowsError` if there are no columns, if a column is not numeric, if a name occurs twice,
-    or if the names differ from `names`.
+    `UnusableRowsError` if there are no columns, or if a column is not numeric. It is also raised if
+    a name occurs twice, or if the names differ from `names`.
     """
     if not schema.names:
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")
@@ -293,8 +293,8 @@ TYPE_WORDS = {
 def type_words(kind: pa.DataType, other: pa.DataType | None = None) -> str:
     """Return a description of a type for messages, such as "a whole number" for int64.
 
-    The type's name is returned if there is no description, or if the type `other`, which the same
-    message mentions, has an equal description.
+    The type's name is returned if there is no description. The message may mention a second type,
+    `other`; if its description is equal, the type's name is returned, too.
     """
     found = next((v for k, v in TYPE_WORDS.items() if re.fullmatch(k, str(kind))), str(kind))
     return str(kind) if other is not None and type_words(other) == found else found

@@ -127,7 +127,7 @@ class TextStats:
         """Whether at least half of the values are numbers, and one or more is not a plain number.
 
         Numbers in any spelling count. In a column of many different numbers, the most frequent
-        word is assumed to mean "missing", so that it does not count as a value.
+        word is assumed to mean "missing". It does not count as a value.
         """
         missing = max(self.words.values(), default=0) if self.distinct >= 20 else 0
         numbers = self.numbers + self.spelled.total()

@@ -187,8 +187,8 @@ def texts_of_numbers(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the text columns in which all values are numbers, judged by a sample of the rows.
 
-    The second result explains by column why almost numeric text is no feature: some values are not
-    numbers, or numbers have a unit. A column with the same number in all rows is returned only if
+    The second result has reasons why other columns, which are almost numeric, are no features.
+    Either some values are not numbers, or numbers have a unit. A column with the same number in all rows is returned only if
     `known` (the model's numeric columns) names it.
     """
     words: dict[str, set[str]] = {name: set() for name in names}
@@ -293,7 +293,7 @@ def _spots(extents: Sequence[int]) -> list[Span]:
     """Return the ranges of rows that make up the sample; a small table is one range.
 
     The ranges are spread over the table. In each storage unit, the first range begins at the
-    unit's first row, because any other row is decoded only after all rows before it.
+    unit's first row, since all rows before a range have to be decoded, too.
     """
     n_rows = sum(extents)
     if n_rows <= SPOTS * SPOT_ROWS:
