@@ -1,7 +1,7 @@
 """Populations: flexible densities of clusters, by which the default algorithm compares partitions.
 
-A normal density would cut a curved cluster into pieces. So a population describes the columns one
-by one, each given the columns before it:
+A normal density would cut a curved cluster into pieces. So a population is a product of
+conditional densities, in which each column depends on the columns before it:
 
 - A number has a regression on hinges and products of earlier numbers (Friedman 1991). Its variance
   may depend on them, too, and its residuals may have heavy tails or be skewed.
@@ -12,11 +12,13 @@ by one, each given the columns before it:
 A term is added if it raises the BIC. So one cluster may be curved, fan out, or have dependent
 flags. `quality_of` returns the BIC of a partition whose clusters are populations.
 
-A number is described on the mapped scale of the column models or as stored (Box and Cox 1964).
-Stored columns often have simple relations: they add up, or one is a multiple of another. A
-zero-inflated column is a flag, and an amount in the rows where it is not 0. Complete numbers come
-first, then flags, then amounts, then other categories. A regression replaces a missing number by
-the mean of the cluster.
+A number is described either as stored, or as mapped by its column model to a nearly normal scale.
+The BIC chooses the scale (Box and Cox 1964). Stored columns often have simple relations: they add
+up, or one is a multiple of another.
+
+A zero-inflated column becomes two: a flag, and an amount in the rows where it is not 0. Numbers
+without a flag come first, then flags, then amounts, then other categories. A regression replaces a
+missing number by the mean of the cluster.
 """
 
 from __future__ import annotations
@@ -38,15 +40,16 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 
 @dataclass(frozen=True)
 class ScaledNumbers:
-    """Numbers of a table on one scale, (n, p) float64.
+    """Numbers of a table on one scale, either mapped or stored.
 
-    A stored value stands for a cell, all values that round to it. Populations are densities of the
-    draws; their regressions have the middles of cells, without noise, as predictors.
+    A stored value stands for its cell: all values that round to it. Populations are densities of
+    `draws`. Their regressions use `middles` as predictors, because these have no noise.
+    `log_slopes` are the log derivatives of `draws` with respect to the mapped draws.
     """
 
-    draws: np.ndarray  # random values from the cells; any finite numbers where missing
-    middles: np.ndarray  # medians of the cells
-    log_slopes: np.ndarray | None = None  # log derivatives of draws by mapped draws; None if mapped
+    draws: np.ndarray  # (n, p) float64: random values from the cells; any finite ones if missing
+    middles: np.ndarray  # (n, p) float64: medians of the cells
+    log_slopes: np.ndarray | None = None  # (n, p) float64; None on the mapped scale
 
     def take(self, m: int) -> ScaledNumbers:
         slopes = None if self.log_slopes is None else self.log_slopes[:m]
@@ -55,11 +58,11 @@ class ScaledNumbers:
 
 @dataclass(frozen=True)
 class NumberCells:
-    """The cells of rounded numbers: which cell each value is in, and how probable it is."""
+    """Cells of rounded numbers: the cell of each value, and the cell's probability."""
 
-    indices: np.ndarray  # (n, p) int64: cell of its column; -1 if missing or if continuous
-    log_inside: np.ndarray  # (n, p) float64: log densities of mapped draws inside their cells
-    chances: np.ndarray  # (n, p) float64: probabilities of the cells, by the columns' models
+    indices: np.ndarray  # (n, p) int64: cell of each value; -1 if missing or not rounded
+    log_inside: np.ndarray  # (n, p) float64: log density of each mapped draw, given its cell
+    chances: np.ndarray  # (n, p) float64: probability of each value's cell in the column's model
 
     def take(self, m: int) -> NumberCells:
         return NumberCells(self.indices[:m], self.log_inside[:m], self.chances[:m])
@@ -67,13 +70,16 @@ class NumberCells:
 
 @dataclass(frozen=True)
 class PopulationRows:
-    """Rows of a table: numbers on several scales, and levels of categories."""
+    """Rows of a table: numbers on several scales, and levels of categories.
+
+    A zero-inflated number also has a flag: a category whose level is 1 where the number is 0.
+    """
 
     scales: tuple[ScaledNumbers, ...]  # the numbers on the mapped scale, then on other scales
     present: np.ndarray  # (n, p) bool: True where a number is not missing
     levels: np.ndarray  # (n, q) int64: levels of categories, -1 where missing
     n_levels: np.ndarray  # (q,) int64: number of levels of each category
-    flags: np.ndarray  # (p,) int64: column of a number's flag in `levels` (1 where it is 0), or -1
+    flags: np.ndarray  # (p,) int64: column of each number's flag in `levels`; -1 without a flag
     n_jobs: int | None = 1  # number of threads, which changes no result
     cells: NumberCells | None = None  # None if no number is rounded
     _populations: dict[bytes, Population] = field(default_factory=dict)
@@ -124,7 +130,10 @@ class PopulationRows:
 
     @cached_property
     def leading(self) -> np.ndarray:
-        """Number of leading rows of `ordered` that predict each number, (p,), sorted by `order`."""
+        """Number of predictors of each number, (p,), sorted by `order`.
+
+        The predictors are the first rows of `ordered`, which are modelled before the number.
+        """
         place, f = np.arange(len(self.order)), len(self._flags)
         return np.where(place < len(place) - f, place, place + f)
 
@@ -135,7 +144,10 @@ class PopulationRows:
         return flags[flags >= 0]
 
     def _with_flags(self, numbers: np.ndarray, flags: np.ndarray) -> np.ndarray:
-        """Return numbers (n, p) and flags (n, f) as rows (p + f, n), sorted as `ordered`."""
+        """Return numbers (n, p) and flags (n, f) as the rows (p + f, n) of one array.
+
+        Numbers are sorted by `order`. Flags come just before the zero-inflated numbers.
+        """
         ordered, f = numbers[:, self.order].T, flags.shape[1]
         first = len(ordered) - f
         return np.vstack([ordered[:first], flags.T, ordered[first:]])
@@ -160,9 +172,9 @@ class PopulationRows:
         return self._populations[key]
 
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
-        """Return the population of each cluster; `members` are the row numbers of each.
+        """Return the population of each cluster; `members` has an array of row numbers for each.
 
-        The cache keeps only these populations, and the population of all members together.
+        Only these populations, and the population of all members together, stay in the cache.
         """
         found = [self.population(own) for own in members]
         whole = np.sort(np.concatenate(members))
@@ -178,10 +190,10 @@ class PopulationRows:
 
     @cached_property
     def predictors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Predictors (r, n) of categories, and a mask (r, n) of those that are not missing.
+        """Predictors (r, n) of categories, and a mask (r, n) of the values that are not missing.
 
-        They are the mapped numbers and flags of `ordered`, then indicators of the categories that
-        are no flags: one for each level except the first.
+        The first predictors are the mapped numbers and flags of `ordered`. Then come indicators of
+        the categories that are not flags, one for each level except the first.
         """
         values, known = [self.ordered[0]], [self.ordered_present]
         for j in self.category_order[len(self._flags) :]:
@@ -192,9 +204,9 @@ class PopulationRows:
 
     @cached_property
     def n_predictors(self) -> np.ndarray:
-        """Number of leading rows of `predictors` that predict each category, (q,).
+        """Number of predictors of each category, (q,), sorted by `category_order`.
 
-        Categories are sorted by `category_order`.
+        A category's predictors are the first rows of `predictors`, modelled before the category.
         """
         f, order = len(self._flags), self.category_order
         flags = len(self.order) - f + np.arange(f)
@@ -213,9 +225,10 @@ class PopulationRows:
 
 @dataclass(frozen=True)
 class Population:
-    """Density of one cluster, column by column, for all n rows, not only its members.
+    """Density of one cluster: a density of each column, given the columns before it.
 
-    Columns are numbers by `PopulationRows.order`, then categories by `category_order`.
+    The density is fitted to the cluster's members, and evaluated in all n rows of the table.
+    Columns are numbers in `PopulationRows.order`, then categories in `category_order`.
     """
 
     log_densities: np.ndarray  # (p + q, n): log density of each column, given the previous ones
@@ -245,10 +258,10 @@ class Population:
 def described_numbers(
     rows: PopulationRows, members: np.ndarray, scale_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit one population's regressions of the p numbers to the rows with the indices `members`.
+    """Fit regressions of the p numbers to one cluster, whose row indices are `members`.
 
-    Number i, in the order of `rows.order`, is described on the scale ``scale_of[i]``. Return the
-    log densities of the mapped numbers in all rows (p, n), and the numbers of parameters (p,).
+    Regression i describes number ``rows.order[i]`` on the scale ``scale_of[i]``. Return the log
+    densities (p, n) of the mapped numbers in all rows, and the numbers of parameters (p,).
     """
     p, log_n = len(rows.order), float(np.log(len(rows)))
     densities, parameters = np.zeros((p, len(rows))), np.zeros(p, np.int64)
@@ -277,12 +290,16 @@ def _describe_cells(
 ) -> None:
     """Replace the density of each rounded number by an ordered probit if that raises the BIC.
 
-    Changes `densities` (k, p, n), the log densities of all rows in k clusters, and `parameters`
-    (p,), their numbers of parameters. The k clusters share a probit, but have their own means.
-    Columns c n to (c + 1) n of the predictors V (p + f, k n) are all rows relative to cluster c.
-    The probit is fitted to the columns `own` (m,) of V. Numbers with more than `MOST_LEVELS` cells
-    in these rows are skipped. The probability of a cell is multiplied by the density of the draw
-    inside the cell, so that both densities are of draws.
+    The arrays `densities` (k, p, n) and `parameters` (p,) are changed. They are the log densities
+    of all n rows in k clusters, and the numbers of parameters. The clusters share a probit, but
+    have their own means.
+
+    V (p + f, k n) has the predictors of all rows for cluster 0, then for cluster 1, and so on. If
+    k > 1, they are relative to the cluster's means. The probit is fitted to the columns `own` (m,)
+    of V. A number is skipped if it has more than `MOST_LEVELS` cells in these columns.
+
+    The probit gives the probability of a cell. It is multiplied by the density of the draw inside
+    the cell, so that the result is comparable with a density of draws.
     """
     k, n, log_n = len(densities), len(rows), float(np.log(len(rows)))
     knots = knots_of(V[:, own].T)
@@ -333,11 +350,11 @@ def _cell_scores(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cell_parameters(counts: np.ndarray, prior: np.ndarray, log_n: float) -> int:
-    """Return the number of parameters for free probabilities of u cells with `counts` (u,) rows.
+    """Return the effective number of parameters of u cells that contain `counts` (u,) rows.
 
-    With this number, the BIC about equals the log marginal likelihood of the counts. The Dirichlet
-    prior has the weight of one row. `prior` (u,) are the prior's parameters for these cells, their
-    probabilities by the column's model.
+    With this number, the BIC about equals the log marginal likelihood of the counts. The
+    likelihood has a Dirichlet prior with the weight of one row. The prior's parameters `prior` (u,)
+    are the probabilities of the cells in the column's model.
     """
     n_rows = counts.sum() + 1.0
     log_likelihood = (np.log((counts + prior) / n_rows) * counts).sum()
@@ -350,9 +367,9 @@ def shifted_population(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit one regression of each number for all k clusters, which differ only in their means.
 
-    The regressions are fitted to the first m rows minus their cluster's means. `labels` (m,) from 0
-    are their clusters. Return the log densities (k, p, n) of all rows in each cluster, and the
-    numbers of parameters (p,).
+    The regressions are fitted to the first m rows, after the means of each row's cluster were
+    subtracted. `labels` (m,) are the clusters of these rows, from 0. Return the log densities
+    (k, p, n) of all rows in each cluster, and the numbers of parameters (p,).
     """
     n, p, m, log_n = len(rows), len(rows.order), len(labels), float(np.log(len(rows)))
     own = labels * n + np.arange(m)
@@ -381,9 +398,10 @@ def shifted_population(
 
 
 def _shifted(rows: PopulationRows, scale: int, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return predictors (p + f, k n): all n rows minus the means of cluster 0, of cluster 1, ...
+    """Return the predictors (p + f, k n) of all n rows relative to each of k clusters in turn.
 
-    `labels` (m,) are the clusters of the first m rows. Missing values are 0.
+    A cluster's means are subtracted from all rows; then missing values are 0. `labels` (m,) are
+    the clusters of the first m rows, from which the means are computed.
     """
     V, present = rows.ordered[scale], rows.ordered_present
     found = []
@@ -412,7 +430,7 @@ class Quality:
 
     log_density: np.ndarray  # (m,) float64: log-likelihoods of the rows used in the fit
     n_parameters: int
-    posterior: np.ndarray | None = None  # (m, k) float64; None if k = 1, or from a `NormalMixture`
+    posterior: np.ndarray | None = None  # (m, k) float64; None if k = 1 or not computed
     held_out: np.ndarray | None = None  # (n - m,) float64: log-likelihoods of the other rows
 
     @property
@@ -422,7 +440,10 @@ class Quality:
         return float(self.log_density.sum()) - 0.5 * self.n_parameters * float(np.log(n))
 
     def predicts_better_than(self, other: Quality) -> float:
-        """Return the z statistic of this partition's gain in BIC on held-out rows (Vuong 1989)."""
+        """Return the z statistic of a test on held-out rows (Vuong 1989).
+
+        It is this partition's BIC minus the BIC of `other`, in standard errors of the difference.
+        """
         assert self.held_out is not None
         assert other.held_out is not None
         gains = self.held_out - other.held_out
@@ -434,9 +455,12 @@ class Quality:
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
     """Return the quality of a partition: the fit of a mixture in which clusters are populations.
 
-    Populations are fitted to the first m rows; `labels` (m,) from 0 are their clusters. For each
-    column, the BIC chooses one of these descriptions: one for all clusters (Raftery and Dean 2006),
-    one for each cluster, or, for a number, one for all clusters with a mean for each.
+    Populations are fitted to the first m rows; `labels` (m,) are their clusters, from 0. The BIC
+    chooses how each column's density depends on the cluster:
+
+    - It is the same in all clusters (Raftery and Dean 2006).
+    - It is fitted to each cluster separately.
+    - For a number, it is the same in all clusters except for its mean.
     """
     m, k, p = len(labels), int(labels.max()) + 1, len(rows.order)
     whole = rows.population(np.arange(m))
@@ -479,9 +503,9 @@ def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
 
 
 def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:
-    """Return the BIC of the rows with `labels` (m,), each described by its cluster.
+    """Return the BIC of rows, each described by the density of its cluster in `labels` (m,).
 
-    `log_densities` (k, n) are by cluster; (1, n) if all clusters have one description.
+    `log_densities` (k, n) has one line for each cluster, or one line (1, n) for all clusters.
     """
     n = len(labels)
     at = labels if len(log_densities) > 1 else 0
