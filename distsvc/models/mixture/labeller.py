@@ -1,6 +1,6 @@
 """Labels, memberships and log densities of prepared rows by a mixture.
 
-Prepared rows are the numeric form in which rules take the rows of a table.
+Prepared rows are rows of a table after their columns were coded and scaled as numbers.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ class MixtureLabeller:
     """Labels prepared rows by a mixture, whose components may form larger clusters."""
 
     mixture: NormalMixture
-    numbers: np.ndarray  # (p,) int64: columns with the numbers
-    absent: np.ndarray  # (p,) int64: columns that flag missing numbers; (0,) if these are NaN
-    levels: np.ndarray  # (q,) int64: columns with levels, which are -1 or NaN where missing
-    cluster: np.ndarray | None = None  # (K,) int32: cluster of each component; None: itself
+    numbers: np.ndarray  # (p,) int64: indices of the columns of Z that contain numbers
+    absent: np.ndarray  # (p,) int64: columns of Z that flag missing numbers; (0,) if NaN does
+    levels: np.ndarray  # (q,) int64: columns of Z with levels of categories; -1 or NaN if missing
+    cluster: np.ndarray | None = None  # (K,) int32: cluster of each component; None: its number
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the posterior probabilities (n, k) float32 of clusters for prepared rows Z."""
         return self._labelled(Z, 0, len(Z), 0)[1]
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the cluster (n,) int32 with the highest posterior; of equal ones, the first."""
+        """Return the cluster (n,) int32 with the highest posterior; ties go to the first one."""
         return self._labelled(Z, len(Z), 0, 0)[0]
 
     def labels_and_densities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -48,9 +48,9 @@ class MixtureLabeller:
     def _labelled(
         self, Z: np.ndarray, n_labels: int, n_shares: int, n_densities: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels, shares and densities as `label_rows` sets them.
+        """Return labels (n_labels,), shares (n_shares, k) and log densities (n_densities, 2).
 
-        Each count is len(Z), or 0 for a result that is not needed.
+        Each number is len(Z), or 0 if its result is not needed.
         """
         own, Z, cluster = self.mixture, np.ascontiguousarray(Z, np.float32), self.cluster
         if cluster is None:

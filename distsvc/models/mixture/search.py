@@ -31,7 +31,10 @@ PATIENCE = 2
 """Number of consecutive fits without a higher BIC that ends the search of a shape."""
 
 SPLITS = 2
-"""Number of components with the largest scatter that are split, each for one start of a fit."""
+"""Maximum number of starts of a fit in which a component of the previous fit is split in two.
+
+The components with the largest scatter are split.
+"""
 
 MIN_SPLIT_ROWS = 10
 """Number of rows that a component must exceed to be split."""
@@ -77,9 +80,10 @@ def search(
 ) -> MixtureSearch:
     """Fit mixtures of each shape to n rows, with growing numbers of components.
 
-    `latent` (n, r) are the same rows as continuous variables, on which k-means finds starts. All
+    `latent` (n, r) has the same rows as continuous variables, in which k-means finds starts. All
     numbers up to `n_components`, at most `MAX_WANTED`, are tried even if the BIC falls. If none of
-    the `shapes` can be fitted, the covariances are diagonal. `prior` is by default that of `rows`.
+    the `shapes` can be fitted, the covariances are diagonal. If `prior` is None, the prior is
+    computed from `rows`.
     """
     prior = prior or Prior.of(rows)
     n_components = wanted_components(n_components)
@@ -93,7 +97,10 @@ def search(
 
 
 def wanted_components(n_components: int | None) -> int | None:
-    """Return `n_components`, at most `MAX_WANTED`; None if the BIC chooses the number."""
+    """Return `n_components`, lowered to `MAX_WANTED` if it is larger.
+
+    None is returned as it is, and means that the BIC chooses the number.
+    """
     return None if n_components is None else min(n_components, MAX_WANTED)
 
 
@@ -127,9 +134,10 @@ def _sphering(centred: np.ndarray) -> np.ndarray:
 
 
 class _Parts:
-    """Starts of k-means: rows X (n, r), cut into a growing number of parts (Su and Dy 2007).
+    """Rows X (n, r), cut into more and more parts, from which k-means starts (Su and Dy 2007).
 
-    Each cut is at the mean of the part with the largest scatter, across the part's `direction`.
+    The part with the largest scatter is cut next. It is cut at its mean, across the direction that
+    the function `direction` returns for its centred rows.
     """
 
     def __init__(self, X: np.ndarray, direction: Callable[[np.ndarray], np.ndarray]):
@@ -137,7 +145,10 @@ class _Parts:
         self.labels, self.scatter = np.zeros(len(X), np.int64), [_scatter(X)]
 
     def k_means(self, k: int) -> np.ndarray:
-        """Return the labels (n,) of k-means from at most k parts; k must not fall between calls."""
+        """Return the labels (n,) of k-means, started from at most k parts of the rows.
+
+        Parts are never joined again, so a later call needs the same k or a higher one.
+        """
         X, labels, scatter = self.X, self.labels, self.scatter
         if not X.shape[1]:  # every column is constant
             return labels
@@ -159,10 +170,11 @@ class _Parts:
 
 
 class _Starts:
-    """Partitions from which fits of a mixture start: by k-means, or with a component split.
+    """Partitions from which fits of a mixture start.
 
-    k-means is run on the rows, and on sphered rows, where long clusters become compact (Scrucca and
-    Raftery 2015). Its results are cached.
+    Some are found by k-means, and others split a component of the previous fit. k-means is run on
+    the rows, and on sphered rows, where long clusters become compact (Scrucca and Raftery 2015).
+    The results of k-means are cached.
     """
 
     def __init__(self, latent: np.ndarray):
@@ -208,10 +220,11 @@ class _Starts:
 
 
 def has_full_covariances(rows: MixtureRows) -> bool:
-    """Return True if full covariances suit rows: several numbers, few patterns of missing ones.
+    """Return True if full covariances are useful and fast to compute.
 
-    A pattern of missing numbers needs a factorisation of its covariances, about p^3 / 3 operations;
-    a row needs p^2. Patterns are few if they need no more operations than the rows.
+    They are useful if the rows have two numbers or more. They are fast if few combinations of
+    numbers are missing, because each combination needs a factorisation of the covariances. The
+    factorisations, of about p^3 / 3 operations, must not take longer than the rows, of p^2 each.
     """
     n, p = rows.X.shape
     return p > 1 and len(rows.by_pattern.starts) * p <= 3 * n
@@ -231,7 +244,10 @@ def possible_shape(rows: MixtureRows, k: int) -> Shape:
 def _fits(
     rows: MixtureRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
 ) -> list[MixtureFit]:
-    """Return the fits of one shape with 1, 2, ... components; none if the shape does not suit."""
+    """Return the fits of one shape with 1, 2, ... components.
+
+    The list is empty if the shape is not diagonal and `has_full_covariances` is False.
+    """
     n = len(rows)
     fits: list[MixtureFit] = []
     if shape != "diagonal" and not has_full_covariances(rows):
