@@ -1,7 +1,7 @@
 """The steps of the algorithm "mixture" on the pilot (a sample of rows), for estimators and jobs.
 
-`model_columns` models the columns, `set_pilot` takes the sample, `learn` searches the number of
-components and makes the rule, and `add` refines the mixture by further rows.
+`model_columns` fits a model of the columns, and `set_pilot` sets the pilot. `learn` chooses the
+number of components, and sets the rule that labels rows. `add` refines the mixture by further rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ PILOT_STEPS, PILOT_TOLERANCE = 100, 1e-5
 
 
 class MixtureEngine(Engine):
-    """Fits a mixture to pilot rows in memory, and makes its rule."""
+    """Fits a mixture to pilot rows for a rule that labels rows."""
 
     centre: np.ndarray  # (r,) float64: zeros
     columns: ColumnModel | None = None  # model of the stored columns; None if rows are only scaled
@@ -61,9 +61,10 @@ class MixtureEngine(Engine):
         given: Sequence[GivenColumn] | None = None,
         before: ColumnModel | None = None,
     ) -> ColumnModel:
-        """Model the columns of stored pilot rows X (m, d) with keys (m,).
+        """Fit the model of the columns to stored pilot rows X (m, d) with keys (m,).
 
-        The other parameters are those of `ColumnModel.of`.
+        `nominal` (d,) bool marks columns of category codes. `given` are kinds and scales of columns
+        from the job file, and `before` is the previous run's model.
         """
         rows = sampling.rows_of(self.seed, keys)
         columns = ColumnModel.of(X, nominal, given, before, rows)
@@ -76,7 +77,8 @@ class MixtureEngine(Engine):
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Set the pilot rows (m, r) of a table of `n_rows`.
 
-        They are latent variables if columns are modelled, else the scaled columns.
+        After `model_columns`, these rows are draws of the columns' latent variables. Without a
+        model of the columns, they are the scaled columns.
         """
         self.centre, self._latent, self.n_rows = np.zeros(pilot.shape[1]), pilot, n_rows
         if self.columns is None:

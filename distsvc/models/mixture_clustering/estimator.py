@@ -42,7 +42,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     ----------
     n_components : int or None, default=None
         Number of components, at most 400; None to choose it by the BIC, up to 20. A warning is
-        issued if the mixture has another number, as for a sample of too few rows.
+        issued if the mixture has fewer components, because the sample has too few rows.
     n_jobs : int or None, default=None
         Number of threads, as in `SupportVectorClustering`.
     verbose : int, default=0
@@ -63,9 +63,9 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     weights_ : ndarray of shape (K,), float64
         Share of each component in the rows.
     means_ : ndarray of shape (K, p), float64
-        Means of the numbers, as mapped.
+        Means of the numbers after the map of each column.
     covariances_ : ndarray of shape (K, p, p), float64
-        Covariances of the numbers, as mapped.
+        Covariances of the numbers after the map of each column.
     covariance_type_ : {"full", "tied", "diagonal"}
         Form of the covariances.
     chances_ : list of ndarray of shape (K, L), float64

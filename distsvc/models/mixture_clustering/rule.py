@@ -17,10 +17,11 @@ from distsvc.models.rules.rule import Rule, ScoreWords
 
 
 def density_tails(densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> np.ndarray:
-    """Return `middles`, `tails` and `limits`, (3, k), of a `ComponentRule` with p numbers.
+    """Return the median, tail length and outlier limit of each cluster, as an array (3, k).
 
-    They describe the log `densities` (m,) of the rows in each cluster, given the `labels` (m,).
-    Small clusters get the medians of the results of all larger clusters.
+    They are computed from the log `densities` (m,) of rows with the `labels` (m,), in a mixture of
+    p numbers. Their meaning is explained in `ComponentRule`. For small clusters, the medians over
+    all larger clusters are returned.
     """
     sizes = np.bincount(labels, minlength=k)
     large = sizes >= SHARES_OUTSIDE.min_size * len(labels) / max((sizes > 0).sum(), 1)
@@ -51,16 +52,19 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def density_depth(share: float, p: int) -> float:
-    """Return median minus quantile `share` of the log density of p normal columns, in nats."""
+    """Return the distance from the median of a log density to its quantile `share`, in nats.
+
+    The density is normal in p columns, and the log density is taken at rows drawn from it.
+    """
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
 
 @dataclass(frozen=True)
 class OfMixture(Rule):
-    """Base of rules by a mixture of normals and categories.
+    """Base class of rules that label rows by a mixture.
 
-    `weights` to `n_levels` are the mixture, as in `NormalMixture`. `numbers`, `absent` and `levels`
-    are columns of prepared rows, as in `MixtureLabeller`.
+    The fields from `weights` to `n_levels` are the fields of a `NormalMixture`. `numbers`, `absent`
+    and `levels` are indices of columns of prepared rows, as in `MixtureLabeller`.
     """
 
     weights: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
