@@ -2,10 +2,10 @@
 
 1. Both models label the new rows. The Jaccard index of an old and a new cluster is the number of
    rows in both, divided by the number in at least one.
-2. A second index compares members: a row that the earlier run also labelled (same id) has the label
-   of that run. The higher index counts. Members alone would lose a cluster that rows pass through,
-   such as new customers. The earlier model's labels alone would give a cluster's id to rows that
-   moved to its place, if they are more than its own rows.
+2. For a second index, a row that the earlier run labelled (same id) has the label of that run. The
+   higher of the two indices counts. The second index alone would lose a cluster whose rows all
+   change, such as new customers. The first alone would give a cluster's id to rows that moved to
+   its place, if they outnumber its own rows.
 3. Clusters are matched one to one, so that the sum of their indices is highest (Kuhn 1955). Pairs
    below a limit are not matched.
 4. A matched cluster keeps the old id. Others get new ids, and an event says what became of each.
@@ -37,8 +37,8 @@ class ClusterEvent:
     """Event of a cluster of the earlier model or of the new model.
 
     - ``survived``: the cluster keeps its id.
-    - ``split``, of an earlier cluster: at least half of its rows are in several clusters, none of
-      which keeps its id. Of a new cluster: at least half of its rows are from one earlier cluster.
+    - ``split``: at least half of an earlier cluster's rows are in several new clusters, none of
+      which keeps its id. Also: at least half of a new cluster's rows are from one earlier cluster.
     - ``absorbed``: at least half of the earlier cluster is part of another cluster.
     - ``returned``: a run before the last run had the cluster.
     - ``appeared``, ``disappeared``: none of these.
@@ -56,7 +56,7 @@ class ClusterEvent:
 class LabelOverlap:
     """Numbers of rows, int64, by label in an earlier model and in a new model."""
 
-    overlap: np.ndarray  # (k_before, k): rows by their clusters in both models
+    overlap: np.ndarray  # (k_before, k): numbers of rows with both labels
     inside: np.ndarray  # (k_before, k): `overlap` without the earlier model's outliers
     counts: np.ndarray  # (k_before, 2): numbers of inliers and of outliers in the earlier table
 
@@ -75,8 +75,8 @@ class LabelOverlap:
     def belonging(self) -> np.ndarray:
         """Number of common rows that count in the Jaccard index, (k_before, k) float64.
 
-        `inside`, except for earlier clusters that were mostly outliers: these have the minimum of
-        `overlap` and `expected`.
+        The result is `inside` for most earlier clusters. For an earlier cluster that was mostly
+        outliers, it is the minimum of `overlap` and `expected`.
         """
         likely = np.minimum(self.overlap, self.expected[:, None])
         return np.where(self.outside, likely, self.inside)
@@ -161,9 +161,11 @@ def match_returned(
     within: np.ndarray,
     match: float,
 ) -> dict[int, Return]:
-    """Return, by label, the `unmatched` new clusters that continue a cluster of an old model.
+    """Return the new clusters that continue a cluster of an old model, as {label: `Return`}.
 
-    Only clusters with `wanted` ids can return; `ids_then` (k_then,) are all ids of the old model.
+    Only new clusters whose label is in `unmatched` can continue a cluster. Only old clusters whose
+    id is in `wanted` can return; `ids_then` (k_then,) are the ids of all old clusters.
+
     Clusters are matched as in `match_clusters`, with two stricter conditions. The size of a new
     cluster includes outliers of the old model, so that a few rows in an old place are not enough.
     The new cluster must also contain the typical row of the old one (`within` (k_then, k) bool).

@@ -51,8 +51,11 @@ EXACT_DRIFT_LEFT = 0.02
 """Maximum share of a column's stability index that is left once a part's unit is converted back."""
 
 MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
-"""Maximum stability index that is left after a factor, if it exceeds `EXACT_DRIFT_LEFT`: as a share
-of the index before, and as a multiple of the mean index of two samples of one table."""
+"""Maximum stability index of a column after a part of its values is divided by a factor.
+
+The first limit is a share of the index before the division. The second limit is a multiple of the
+mean index of two samples of one table. The lower limit counts, unless `EXACT_DRIFT_LEFT` is higher.
+"""
 
 MIN_PART_ROWS = 100
 """Minimum number of rows of a part whose unit is examined; deciles of fewer rows vary too much."""
@@ -156,9 +159,9 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     one. A change of unit multiplies all deciles, and their range, by one factor. A shift does not
     change the range. A factor nearer to 1 than `MIN_UNIT_FACTOR` does not count.
 
-    Up to three tenths of the deciles may have another factor, as in the gap before a small cluster;
-    the range is computed without them. A decile is left out if less than 5 % of the rows lie
-    between it and the next decile, because a rare value differs by chance.
+    Up to three tenths of the deciles may have another factor, since a decile in a gap between
+    clusters moves easily. The range is computed without these deciles. A decile is also left out if
+    less than 5 % of the rows lie between it and the next decile: a rare value differs by chance.
     """
     found, now = np.full(len(before), np.nan), decile_edges(rows)
     counted = ColumnCounts.empty(now)
@@ -193,12 +196,12 @@ def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def unit_of_part(
     edges: np.ndarray, before: np.ndarray, values: np.ndarray, part: np.ndarray
 ) -> tuple[float, UnitChange] | None:
-    """Search a change of unit, in a part of a column's rows, that explains the column's drift.
+    """Search for a change of unit in a part of the rows that explains a column's drift.
 
     `edges` (DRIFT_BINS - 1,) and counts `before` (DRIFT_BINS + 1,) describe the column in an
     earlier table; `values` (m,) are its values in a later one. `part` (m,) bool marks the rows that
     may have another unit. Return None if no change explains the drift. Otherwise return the
-    stability index that is left once these rows are converted back, and the change.
+    stability index that remains after these rows are converted back, and the change.
     """
     drift = column_drift(edges, before, values)
     inside = np.sort(values[part & ~np.isnan(values)])
@@ -238,5 +241,9 @@ def _counts_of(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def column_drift(edges: np.ndarray, before: np.ndarray, values: np.ndarray) -> float:
-    """Return the stability index of a column's values (m,) against its earlier counts `before`."""
+    """Return the population stability index of a column in a later table.
+
+    `before` (DRIFT_BINS + 1,) are the column's counts between the `edges` in the earlier table, and
+    `values` (m,) are its values in the later table.
+    """
     return float(stability_index(before[None], _counts_of(edges, values)[None])[0])
