@@ -23,16 +23,21 @@ MIN_DISTANCE_RATIO = 10.0
 
 
 def most_aside(n_rows: int) -> int:
-    """Return the maximum number of rows to ignore: below `least_mass`, and at most 10 %."""
+    """Return the maximum number of rows to ignore in a table of `n_rows`.
+
+    The number is at most `MAX_OUTLIER_ROWS`, and at most 10 % of the rows. It is also too small for
+    a cluster (`least_mass`).
+    """
     return min(MAX_OUTLIER_ROWS, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
 
 
 def how_many_aside(distances: np.ndarray, most: int) -> int:
     """Return the number of rows to ignore, at most `most`: the rows before the last wide gap.
 
-    `distances` (m,) float64 are the distances above `MIN_OUTLIER_RANGES`, the largest first; the
-    first most + 1 are enough. A gap is wide if distances differ by a factor of
-    `MIN_DISTANCE_RATIO`; the end of `distances` is one, too.
+    `distances` (m,) float64 are the rows' distances from the range of nearly all rows, the largest
+    first. They are above `MIN_OUTLIER_RANGES`, and the first most + 1 are enough. A gap is wide if
+    distances differ by a factor of `MIN_DISTANCE_RATIO`. The end of `distances` also counts as a
+    wide gap.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > MIN_DISTANCE_RATIO * distances[k]:
@@ -54,7 +59,10 @@ class ColumnEnds:
         return cls(values, np.full(values.shape, -1))
 
     def merged(self, other: "ColumnEnds") -> "ColumnEnds":
-        """Return the ends of the table that the two parts form; ties keep the order of the rows."""
+        """Return the ends of two parts of a table together, this part and the `other`.
+
+        If values are equal, this part's rows come first.
+        """
         values = np.concatenate([self.values, other.values], axis=1)
         rows = np.concatenate([self.rows, other.rows], axis=1)
         order = np.argsort(values * [[[1.0]], [[-1.0]]], axis=1, kind="stable")
@@ -64,9 +72,10 @@ class ColumnEnds:
 
 @dataclass(frozen=True)
 class Reach:
-    """The range of nearly all values of every column, from which far rows are measured.
+    """The range of nearly all values of every column.
 
-    `low` and `high` are (d,) float64. A column in which they are equal is ignored.
+    A row is extreme if it is far from the range of a column. `low` and `high` (d,) float64 are the
+    ends of the ranges. A column is ignored if its ends are equal.
     """
 
     low: np.ndarray
@@ -74,7 +83,10 @@ class Reach:
 
     @classmethod
     def of(cls, pilot: np.ndarray) -> Self:
-        """Return the range of pilot rows (m, d) without `most_aside` extreme values at each end."""
+        """Return the range of every column of pilot rows (m, d).
+
+        At each end of a column, the `most_aside` most extreme values are left out.
+        """
         low, high = np.zeros((2, pilot.shape[1]))
         for k, values in enumerate(present_values(pilot)):
             n = most_aside(len(values))

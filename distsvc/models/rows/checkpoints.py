@@ -12,7 +12,7 @@ import numpy as np
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 State = tuple[Facts, dict[str, np.ndarray]]
-"""Facts and arrays of a learner; the arrays are valid until the learner continues."""
+"""JSON values and arrays of a learner's state; the arrays are valid until the learner continues."""
 
 Restored = TypeVar("Restored")
 Restore = Callable[[Facts, dict[str, np.ndarray]], Restored]
@@ -59,8 +59,8 @@ class Position:
     ) -> Iterator[np.ndarray]:
         """Yield the rest of the epoch in pieces of at most ``most()`` rows, and move the position.
 
-        `blocks` start at the position's block. When a piece is yielded, the position is behind it;
-        after the last piece, it is at the next epoch.
+        `blocks` start at the position's block. The position is moved past a piece before the piece
+        is yielded. After the last piece, it is moved to the start of the next epoch.
         """
         for block in blocks:
             while self.row < len(block):

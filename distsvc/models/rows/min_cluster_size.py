@@ -7,11 +7,11 @@ FLAT = 3
 
 
 def least_mass(n_rows: int, n_components: int) -> float:
-    """Return the minimum size, among `n_rows`, of a component that counts as a cluster.
+    """Return the minimum number of rows of a cluster in a table of `n_rows` rows.
 
-    `n_components` is the number of dimensions of the model that has the component. The minimum is
-    max(5, 0.3 sqrt(n_rows)), and at least 0.2 % of the rows in 4 to 8 dimensions, or 1 % in more:
-    there, every support vector is a mode of the density.
+    A cluster is a component of a density in `n_components` dimensions. The minimum is
+    max(5, 0.3 sqrt(n_rows)). It is at least 0.2 % of the rows in 4 to 8 dimensions, and at least
+    1 % in more dimensions, where every support vector is a mode of the density.
     """
     share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
     return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)
@@ -27,9 +27,9 @@ MIN_REPEATED_SHARE = 0.8
 def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) on which nearly all rows (n, d) lie; None if there are too many.
 
-    Rows are in random order. Each point has enough rows for a cluster in the plane, and there are 2
-    to `MAX_FEW_POINTS`. If there are more than 5, and a column's values are evenly spaced, None is
-    returned: counts, ratings and rounded values are no categories.
+    Rows are in random order. The result has 2 to `MAX_FEW_POINTS` points, and each point has enough
+    rows for a cluster (`least_mass`). None is also returned if there are more than 5 points, and a
+    column's values are evenly spaced: counts, ratings and rounded values are no categories.
     """
     # Most tables are rejected by their first rows, which is fast.
     look = rows[:500]

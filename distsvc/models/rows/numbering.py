@@ -16,5 +16,5 @@ def few_clusters_notes(sizes: np.ndarray, wanted: int | None) -> list[str]:
 
 
 def ranks_by_size(sizes: np.ndarray) -> np.ndarray:
-    """Return the rank (k,) int32 of each size (k,), 0 for the largest; equal ones in order."""
+    """Return the rank (k,) int32 of each size (k,), 0 for the largest; ties keep their order."""
     return np.argsort(np.argsort(-sizes, kind="stable")).astype(np.int32)

@@ -58,7 +58,7 @@ def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
 def with_fixed_signs(directions: np.ndarray, axis: int = 1) -> np.ndarray:
     """Return directions (n, m) with signs that make the largest entry (by magnitude) positive.
 
-    Directions lie along `axis`: by default, each row is one.
+    By default, each row is a direction; with `axis` = 0, each column is a direction.
     """
     places = np.expand_dims(np.abs(directions).argmax(axis=axis), axis)
     return np.asarray(directions * np.sign(np.take_along_axis(directions, places, axis)))

@@ -53,7 +53,10 @@ class ColumnSpread:
 
     @property
     def near_as_log(self) -> bool:
-        """Whether a logarithm would help: values have one sign, their logarithms no extremes."""
+        """Whether the logarithm of the column has no extreme rows.
+
+        The logarithm is possible if all values have one sign.
+        """
         ends = np.array([self.low, self.middle, self.high, self.farthest])
         if min(ends) < 0.0 < max(ends):
             return False
@@ -82,7 +85,7 @@ def present_values(pilot: np.ndarray) -> Iterable[np.ndarray]:
 
 
 def _of_others(values: np.ndarray, middle: float) -> float:
-    """Return the median distance from `middle` of the values that differ from it; 0 without any."""
+    """Return the median distance from `middle` of values that differ from it; 0 if none does."""
     away = np.abs(values - middle)
     away = away[away > 0.0]
     return float(np.median(away)) if away.size else 0.0
