@@ -43,7 +43,10 @@ def seed_of(random_state: RandomState) -> int:
 
 
 def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
-    """Return the keys (n,) uint64 of the rows with the numbers `rows` (n,) int64, all distinct."""
+    """Return the keys (n,) uint64 of the rows with the numbers `rows` (n,) int64.
+
+    Different rows have different keys.
+    """
     start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     return splitmix(start, rows)
 

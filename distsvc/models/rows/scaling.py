@@ -1,4 +1,7 @@
-"""The scaling of columns, from statistics that are exact, so that they merge in any order."""
+"""The scaling of columns, and the sums of columns from which it is computed.
+
+Sums are exact, so that the sums of a table's parts merge in any order.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +22,10 @@ MAX_ROW_LENGTH = 1e18
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
-"""Absolute value from which `compressed` grows logarithmically, and scale of the logarithm."""
+"""Maximum absolute value that `compressed` does not change, and scale b of its logarithm.
+
+A value at distance x above the maximum is mapped to the distance b log(1 + x / b).
+"""
 
 MIN_SCALED_RANGE = 1e-15
 """Minimum range of a scaled column, so that float32 can represent squares."""
@@ -85,7 +91,7 @@ class ColumnSums:
     Sums are in units of 2^-1074. Each square is rounded once. Missing values (NaN) don't count.
     """
 
-    shift: np.ndarray  # (d,) float64, subtracted from values; sums to merge have the same shift
+    shift: np.ndarray  # (d,) float64: subtracted from values; equal in sums that are merged
     first: list[int]  # sums of x - shift
     second: list[int]  # sums of (x - shift)^2
     least: np.ndarray  # (d,) float64: minima
@@ -103,8 +109,9 @@ class ColumnSums:
     ) -> tuple[int, int] | None:
         """Add a block X (n, d) to the sums, and the block's extreme values to `ends`.
 
-        `rows` (n,) int64 are the row numbers for `ends`. If a value is infinite or its square
-        overflows, return the first such (row, column), and the sums are invalid; else return None.
+        `rows` (n,) int64 are the rows' numbers in the table, which `ends` stores. Return None, or
+        the (row, column) of the first value that is infinite or has an infinite square. The sums
+        are then invalid.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
         ends = ColumnEnds.empty(X.shape[1], 0) if ends is None else ends
@@ -172,7 +179,10 @@ class Scaling:
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Self:
-        """Return the scaling of any kind except ``robust``; `fill` (d,) replaces missing values."""
+        """Return the scaling of a `kind` that only needs sums: any kind except ``robust``.
+
+        `fill` (d,) replaces missing values.
+        """
         if kind == "standard":
             centre, variance = sums.mean_and_variance()
             scale = np.sqrt(variance)
@@ -253,7 +263,10 @@ class Scaling:
             )
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return ``apply(X) - origin`` for X (n, d) as float32; faster, in one pass over X."""
+        """Return ``apply(X) - origin`` for X (n, d) as float32, the input of kernels.
+
+        This takes one pass over X, so it is faster than `apply`.
+        """
         out = np.empty(X.shape, np.float32)
         columns = self.centre, self.scale, self.fill, origin
         limit = ROBUST_LIMIT if self.kind == "robust" else np.inf

@@ -1,14 +1,16 @@
 """The search for sentinels, such as -9999, that stand for missing values, and for other spikes.
 
 The search uses the pilot, a sample that is independent of how a table is divided. A sentinel has
-at least `MIN_SENTINEL_ROWS` rows, the share `MIN_SENTINEL_SHARE` of known values, and a property:
+at least `MIN_SENTINEL_ROWS` rows, and at least the share `MIN_SENTINEL_SHARE` of the known values.
+In addition, it meets one of these conditions:
 
-* A usual sentinel except -1 lies outside the range of the other values, by more than this range. Or
-  it is frequent, with `MIN_FREQUENCY_RATIO` times the rows of any other value except 0. Or it is
-  the only negative value of a column with at least ten other values.
-* -1 is the only negative value of such a column. Or it is frequent and not the minimum, because the
-  minimum may come from a scaling to [-1, 1].
-* Any other number is `MIN_OUTLIER_RANGES` ranges away from at least ten other values.
+* It is in `USUAL_SENTINELS`, but not -1, and its distance from the other values is larger than
+  their range.
+* It is in `USUAL_SENTINELS`, and is the only negative value beside at least ten other values.
+* It is in `USUAL_SENTINELS`, and frequent: it has `MIN_FREQUENCY_RATIO` times the rows of any other
+  value except 0. -1 must not be the minimum, which may come from a scaling to [-1, 1].
+* It is any other number, at a distance of `MIN_OUTLIER_RANGES` ranges from at least ten other
+  values, and in the minority.
 """
 
 from dataclasses import dataclass
@@ -32,7 +34,7 @@ MIN_FREQUENCY_RATIO = 10.0
 """Minimum number of rows of a frequent value, relative to any other value."""
 
 MIN_SPIKE_VALUES, MIN_SPIKE_SHARE = 50, 0.05
-"""Minimum number of different values of a column with a spike, and minimum share of its rows."""
+"""Minimum number of different values in a column, and minimum share of the values at its spike."""
 
 MAX_ODD_SHARE = 0.5
 """Maximum share of rows at a suspicious spike (`Spike.is_odd`)."""
@@ -56,7 +58,11 @@ class Spike:
 
     @property
     def is_odd(self) -> bool:
-        """Whether the spike is not at 0, not in most rows, and not at an end without a gap."""
+        """Whether the spike is suspicious.
+
+        A spike at 0 or in most rows is not suspicious. The lowest or highest value is suspicious
+        only if a gap separates it from the other values.
+        """
         if self.value == 0.0 or self.share > MAX_ODD_SHARE:
             return False
         return not self.end or self.gap > MIN_SPIKE_GAP
@@ -114,7 +120,10 @@ def find_spike(values: np.ndarray) -> Spike | None:
 
 
 def undone_log(values: np.ndarray) -> np.ndarray:
-    """Return the inverse of sign(x) log(1 + |x|), exact for usual sentinels."""
+    """Return the inverse of sign(x) log(1 + |x|).
+
+    Results that differ from a value of `USUAL_SENTINELS` only by rounding are set to the value.
+    """
     x = np.copysign(np.expm1(np.abs(values)), values)
     for usual in USUAL_SENTINELS:
         x[np.isclose(x, usual, rtol=1e-9, atol=0.0)] = usual
@@ -128,7 +137,7 @@ def _is_usual(value: float) -> bool:
 def _range_if_sentinel(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float] | None:
     """Return the range of the other values (m,) if `value`, in `n_rows` rows, is a sentinel.
 
-    Return None otherwise. The module's docstring has the conditions.
+    Otherwise return None. The module's docstring lists the conditions.
     """
     distinct, counts = np.unique(others, return_counts=True)
     least, most = float(distinct[0]), float(distinct[-1])
