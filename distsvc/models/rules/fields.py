@@ -73,7 +73,10 @@ class ClustersField(ArrayField):
 
 @dataclass(frozen=True)
 class ChildrenField(ArrayField):
-    """Check of a binary tree: the children (m, 2) of each node, or -1 twice; node 0 is the root."""
+    """Check of a binary tree, whose array has the two children (m, 2) of each node.
+
+    A leaf has (-1, -1) instead of children. Node 0 is the root, and parents precede children.
+    """
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
         super().check(value, sizes)
@@ -136,7 +139,7 @@ def check_fields(
 ) -> None:
     """Check the values of all fields by name; raise DataError for the first missing or wrong one.
 
-    `sizes` has the known sizes of dimensions by name; those of the checked arrays are added.
+    `sizes` maps names of dimensions to known sizes. Sizes found in the arrays are added to it.
     """
     for name, field in fields.items():
         if name not in values:

@@ -38,10 +38,10 @@ def joined(rule: Rule, into: np.ndarray) -> Rule:
 
 
 class _Joined:
-    """Methods of a joined rule, which call the base rule and merge its clusters."""
+    """Methods of joined rules: each calls the base rule and merges the result's clusters."""
 
-    made_of: type[Rule]
-    joined_into: np.ndarray
+    made_of: type[Rule]  # class of the base rule
+    joined_into: np.ndarray  # (k,) int32: merged cluster of each cluster of the base rule
 
     @cached_property
     def parts(self) -> Rule:
@@ -92,9 +92,9 @@ class _Joined:
 
 
 MIN_MEAN_SHARE = 0.01
-"""Minimum mean share of a cluster in the rows of a small cluster that is merged into it.
+"""Minimum mean share of a cluster in a small cluster's rows, if the small one is merged into it.
 
-Without such a cluster, the small one is merged into the cluster with the nearest median.
+If no cluster reaches this share, the small one is merged into the cluster with the nearest median.
 """
 
 
@@ -104,9 +104,10 @@ def clusters_to_join(
     """Return the merged cluster (k,) int32 of each cluster of a rule; None if none is merged.
 
     The smallest cluster is merged into another while it has fewer than `min_rows` of the rows
-    Z (m, d), or while more than `max_clusters` are left. The other cluster is chosen by the highest
-    mean share in the smallest cluster's rows. If no mean share reaches `MIN_MEAN_SHARE`, it is
-    chosen by the nearest median. Merged clusters are numbered by size, 0 for the largest.
+    Z (m, d), or while more than `max_clusters` are left. It is merged into the cluster in which
+    its rows have the highest mean share. If no mean share reaches `MIN_MEAN_SHARE`, it is merged
+    into the cluster with the nearest median. Merged clusters are numbered by size, from 0 for the
+    largest.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters

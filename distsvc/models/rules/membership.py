@@ -1,4 +1,8 @@
-"""Shares of rows, from 0 to 1, in their own clusters and in the likeliest other clusters."""
+"""Membership of rows in clusters, as shares from 0 to 1.
+
+A row's shares in all clusters add up to 1. A result has the share in the row's own cluster, and the
+largest shares in other clusters.
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -24,15 +28,18 @@ BY_HYPERPLANES = (
 
 @dataclass(frozen=True)
 class Membership:
-    """Shares of n rows in their own clusters, and their largest shares in other clusters."""
+    """Membership of n rows in their own clusters and in the likeliest other clusters."""
 
     own: np.ndarray  # (n,) float32: shares of the rows' own clusters
-    others: np.ndarray  # (n, m) int32: other clusters by share, the largest first; ties by number
+    others: np.ndarray  # (n, m) int32: other clusters, largest share first; equal shares by number
     other_shares: np.ndarray  # (n, m) float32: shares of the other clusters
 
     @classmethod
     def of(cls, rule: Rule, Z: np.ndarray, labels: np.ndarray, most: int) -> Self:
-        """Return shares of prepared rows Z (n, d) in clusters `labels` and up to `most` others."""
+        """Return the membership of prepared rows Z (n, d), whose own clusters are `labels` (n,).
+
+        At most `most` other clusters are included for each row.
+        """
         n, m = len(Z), min(most, rule.n_clusters - 1)
         found = cls(np.empty(n, np.float32), np.empty((n, m), np.int32), np.empty((n, m), "f4"))
         step = max(1, SHARE_BYTES // (4 * rule.n_clusters))

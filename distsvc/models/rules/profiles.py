@@ -16,7 +16,7 @@ BINS = 256
 MAX_PROFILE_COLUMNS = 5
 
 J_DECIMALS = 2
-"""Number of decimals of J; columns that agree in them count as equally good."""
+"""Number of decimals of J that count when columns are compared."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ColumnRange:
     apart: float  # J of the range
     low: float  # -inf if it is the column's minimum
     high: float  # inf if it is the column's maximum
-    inside: np.ndarray  # (4,) float64: quartiles of the cluster's rows, and share in the range
+    inside: np.ndarray  # (4,) float64: quartiles of the cluster, and share of its rows in the range
     outside: np.ndarray  # (4,) float64: the same for the other rows
 
 
@@ -53,9 +53,9 @@ def profiles(
     """Return the profiles of at most `most` clusters, the largest first.
 
     X (m, d) are stored rows, NaN where missing, and Z are the same rows, prepared. A cluster's
-    typical rows are those of its rows that are nearest to its prepared centre in `centres`. Only
-    rows marked in `usual` (m,) bool are typical, unless the cluster has none. `together` are groups
-    of one-hot columns; a profile has only the best column of each group.
+    typical rows are its rows nearest to its prepared centre in `centres`. Only rows marked in
+    `usual` (m,) bool are typical, unless the cluster has none. `together` are groups of one-hot
+    columns; a profile has only the best column of each group.
     """
     sizes = np.bincount(labels, minlength=len(centres))
     order = np.argsort(-sizes, kind="stable")

@@ -28,8 +28,8 @@ class Typical:
     """Typical values of each cluster, and usual scores, with which pulls compare a row."""
 
     values: np.ndarray  # (k, d) float64: medians of the prepared columns in each cluster
-    score: float  # median score; higher scores are usual
-    least: float  # rows with lower scores get reasons; 0 if the model has outliers
+    score: float  # median score; for pulls, all higher scores count as equal to it
+    least: float  # score below which reasons are computed; 0 if the model has outliers
 
     @classmethod
     def of(
@@ -37,8 +37,9 @@ class Typical:
     ) -> Self:
         """Return the typical values of prepared pilot rows Z (m, d).
 
-        `labelled` has the columns ``label`` and ``score`` of the rows. Medians are of rows with
-        scores of at least `least`. A cluster without such rows has the medians over all clusters.
+        `labelled` has the columns ``label`` and ``score`` of the rows. Medians are over rows with
+        a score of at least the field `least`. A cluster without such rows has the medians over all
+        clusters.
         """
         labels, scores = labelled["label"], labelled["score"]
         if not np.isfinite(scores).all():
@@ -86,7 +87,7 @@ class Rule(ABC):
     @property
     @abstractmethod
     def n_clusters(self) -> int:
-        """Number of clusters; labels are from 0 to one less."""
+        """Number k of clusters; labels are from 0 to k - 1."""
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns to publish for prepared rows Z (n, d), by name.
@@ -120,7 +121,7 @@ class Rule(ABC):
         return None
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
-        """Return the coordinates (n, q) of prepared rows Z (n, d) by which the rule labels them."""
+        """Return the coordinates (n, q) of prepared rows Z (n, d) that decide their labels."""
         return Z
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
@@ -150,9 +151,10 @@ class Rule(ABC):
     def restored(
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
-        """Return the rule with these saved fields; raise DataError if one is wrong.
+        """Return a saved rule from its JSON values `facts` and its `arrays`, both by field.
 
-        `d` is the number of prepared columns, if it is known.
+        DataError is raised if a field is missing or wrong. `d` is the number of prepared columns,
+        if it is known.
         """
         sizes = {} if d is None else {"d": d}
         # Fields with a default may be lacking in models of earlier versions.
