@@ -27,30 +27,34 @@ class Parameters(SimpleNamespace):
 
 
 class SupportVectorEngine(Engine):
-    """Base of both engines: learns from rows, and makes a rule that labels rows.
+    """Base class of the two engines of support vector clustering.
 
-    An estimator calls `learn` and `find_clusters`; a job calls their steps one by one. `seed`
-    decides the rows' random keys and all other random choices. `notes` are remarks on cases that
-    the papers leave undefined.
+    An engine learns from rows, finds clusters, and sets the rule that labels rows. An estimator
+    calls `learn` and `find_clusters`; a job calls their steps one by one. `seed` decides the rows'
+    random keys and all other random choices. `notes` are remarks on cases that the papers leave
+    undefined.
     """
 
     pilot: np.ndarray  # (m, d) float32, centred
-    gamma: float  # kernel width that is used
-    C: float  # trade-off that is used
-    n_iter: int  # steps done
+    gamma: float  # kernel parameter, as given or as chosen from the pilot
+    C: float  # penalty of rows outside, as given or as computed from nu
+    n_iter: int  # number of training steps
     decision: DecisionFunction  # f, once trained
     equilibria: np.ndarray  # (M, d) float32, centred
     equilibrium_labels: np.ndarray  # (M,) int32: clusters, -1 outside the domain of novelty
-    rule: Rule  # labels centred rows; set when clusters are found
+    rule: Rule  # rule that labels centred rows; set when the clusters are known
 
-    n_jobs: int | None = 1  # threads; the number changes no answer
+    n_jobs: int | None = 1  # number of threads, which changes no answer
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = parameters, seed
         self.notes: list[str] = []
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set centre and pilot from pilot rows (m, d), sorted by key, of a table of `n_rows`."""
+        """Set the centre of rows, and the centred pilot, for a table of `n_rows` rows.
+
+        `pilot` (m, d) are the table's pilot rows, sorted by key.
+        """
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
         check_finite(self.pilot)
@@ -82,12 +86,15 @@ class SupportVectorEngine(Engine):
         """Centred support vectors (B, d) float32, with the weights ``decision.a``."""
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows that `learn` needs; they include `key_ranges`."""
+        """Return the key ranges of the rows that `learn` needs.
+
+        They contain all ranges that `key_ranges` returns.
+        """
         return self.key_ranges(n_rows)
 
     @abstractmethod
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) as rows (n, q) float32 for `learn` and `find_clusters`."""
+        """Return the coordinates (n, q) float32 of rows X (n, d) that are used in learning."""
 
     @abstractmethod
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:

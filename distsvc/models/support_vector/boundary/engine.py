@@ -9,13 +9,13 @@
 | E | `BoundaryEngine.equilibria` |
 | Algorithm 3, lines 4 to 9 | `BoundaryEngine.set_equilibria`, `BoundaryEngine.set_clusters` |
 
-Phase two has four steps with any labelling:
+Phase two has four steps, which depend on the parameter `labelling`. Rows inside have f >= 0.
 
 | step | "equilibria" | "complete-graph" | "balls" |
 |---|---|---|---|
 | points that label the rows | boundary rows | rows inside | centres of balls |
 | ends of these points | after a climb | the points themselves | after a climb with merging |
-| vertices that are tested in pairs | equilibria, vectors inside | rows inside | equilibria |
+| vertices tested in pairs | equilibria, support vectors inside | rows inside | equilibria |
 | clusters | components | components | components |
 """
 
@@ -56,12 +56,12 @@ WIDENED = "epsilon was widened"
 
 
 class BoundaryEngine(SupportVectorEngine):
-    """Finds the connected parts of {x : f(x) >= 0}, with f trained once."""
+    """Finds the connected parts of {x : f(x) >= 0} for a trained function f."""
 
     nu: float  # share of rows outside; not used if C sets the level
-    descent: StochasticGradient  # phase one; unset with solver "exact", or as published
+    descent: StochasticGradient  # phase one; unset if solver is "exact" or variant is "published"
     epsilon: float  # half-width of the extended boundary, possibly widened
-    boundary: Boundary  # rows near f = 0; unset for labellings in memory
+    boundary: Boundary  # rows near f = 0; unset if labelling needs the table in memory
     points: np.ndarray  # (m, d) float32, centred: rows take the label of the nearest point
     vertices: np.ndarray  # (v, d) float32: equilibria, and support vectors inside if `bridging`
     rule: BoundaryRule
@@ -144,7 +144,10 @@ class BoundaryEngine(SupportVectorEngine):
         self._set_decision(S, a)
 
     def trained(self) -> State:
-        """Return the facts and arrays of a trained engine, for `restore` and tasks of phase two."""
+        """Return the state after training, as JSON values and arrays.
+
+        `restore` and the tasks of phase two take this state.
+        """
         names, given = ("gamma", "C", "epsilon", "n_iter"), self.parameters
         facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
         facts |= {name: getattr(given, name) for name in ("boundary_size", "segment_samples")}
@@ -156,7 +159,11 @@ class BoundaryEngine(SupportVectorEngine):
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
 
     def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
-        """Set the points (m, d) that label rows, and merge their `ends` (m, d) into equilibria."""
+        """Set the points (m, d) that label rows, and the equilibria to which they climb.
+
+        Point i climbs to ``ends[i]``, in an array (m, d). Near ends are merged into one
+        equilibrium, except with the complete graph.
+        """
         self.points = points
         if self.parameters.labelling == "complete-graph":
             self.equilibria, self._end_of = ends, np.arange(len(ends))
@@ -263,7 +270,7 @@ class BoundaryEngine(SupportVectorEngine):
         self.n_iter, self.pending = self.descent.n_steps, True
 
     def find_pending_clusters(self) -> None:
-        """Find clusters on the sample of the stream."""
+        """Find the clusters of the stream's rows, from the pilot of the rows so far."""
         assert self._stream is not None
         self.find_clusters([(self._stream.rows, self._stream.keys)])
 
@@ -284,7 +291,7 @@ class BoundaryEngine(SupportVectorEngine):
     def _set_decision(self, S: np.ndarray, a: np.ndarray) -> None:
         """Set the decision function f and `epsilon`, from vectors S (d, B) with weights a (B,).
 
-        The weights are divided by the level of w.phi(x) at which f has to be 0.
+        The weights are divided by the value of w.phi(x) on the boundary, so that f is 0 there.
         """
         f = DecisionFunction(S, a.astype(np.float32), self.gamma)
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)

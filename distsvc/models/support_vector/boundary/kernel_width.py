@@ -9,8 +9,11 @@ from distsvc.models.rows.threads import map_threads
 
 GROUP_ROWS = 2000
 FAR_RATIO, MAX_FAR_ROWS = 10.0, 3
-"""Minimum distance of a far row to its nearest neighbour, in units of the median distance to the
-fifth neighbour; and number of far rows above which none is ignored."""
+"""Minimum distance of a far row from its nearest neighbour, and maximum number of ignored far rows.
+
+The distance is in units of the median distance to the fifth neighbour. If more rows are far, none
+of them is ignored.
+"""
 
 
 def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
@@ -46,7 +49,8 @@ def density_gamma(X: np.ndarray) -> float:
 def parting_gamma(points: np.ndarray) -> float:
     """Return a gamma so large that the kernels of points (k, d) float64 hardly overlap.
 
-    Midway between the two nearest points, kernels have the value exp(-8). For one point, it is 1.
+    Midway between the two nearest points, kernels have the value exp(-8). If all points are
+    equal, 1 is returned.
     """
     points = np.unique(points, axis=0)
     if len(points) < 2:
@@ -56,9 +60,10 @@ def parting_gamma(points: np.ndarray) -> float:
 
 
 def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
-    """Return the two gammas of `automatic_gamma` before division; None if all rows are equal.
+    """Return the first and second gamma of `automatic_gamma`; None if all rows are equal.
 
-    The likelihood is of the first `n_tests` distinct rows, with neighbours among all of X (n, d).
+    The likelihood is the mean over the first `n_tests` distinct rows. Their neighbours are searched
+    among all rows X (n, d).
     """
     if len(np.unique(X[:, 0])) < len(X):  # keep the first of equal rows
         X = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]

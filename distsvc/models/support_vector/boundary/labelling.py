@@ -73,8 +73,8 @@ BALL_SAMPLES = 9
 class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
-    S (d, B) float32 are the support vectors, feature by feature. Their weights a (B,) float32 are
-    positive, except for models of `boundary.printed`, which may have negative weights.
+    The columns of S (d, B) float32 are the support vectors. Their weights a (B,) float32 are
+    positive, except that the algorithms in `boundary.printed` may also give negative weights.
     """
 
     S: np.ndarray
@@ -104,11 +104,12 @@ class DecisionFunction:
 
 
 class Nearest:
-    """Finds the nearest of fixed points (m, d) float32; of equally near points, the first.
+    """Finds the nearest of fixed points (m, d) float32; ties go to the first point.
 
     Points are divided into cells of at most `CELL_POINTS` by repeated halving (`halves`). With the
     points' `clusters` (m,), a search ends as soon as the cluster of the nearest point is known.
-    Clusters with fewer than `CELL_POINTS` points on average are ignored: many cells cost time.
+    `clusters` is ignored if clusters have fewer than `CELL_POINTS` points on average, because many
+    small cells would cost time.
     """
 
     def __init__(self, points: np.ndarray, clusters: np.ndarray | None = None):
@@ -142,7 +143,7 @@ class Nearest:
 
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the ascending point numbers of each cell; cells divide the points `numbers` (n,)."""
+    """Divide the points `numbers` (n,) into cells, and yield the sorted numbers of each cell."""
     if numbers.size <= CELL_POINTS:
         yield numbers
         return
@@ -173,7 +174,8 @@ class Boundary:
     their nearest support vector, so that every part of the domain has rows. Each group keeps the
     q rows with the lowest random keys, for the largest q >= 1 that fits `limit`.
 
-    Samples of blocks merge into exactly the sample of the table: q is never lower in a block.
+    The samples of a table's blocks merge into exactly the sample of the table. No row is lost,
+    because q of a block is never lower than q of the table.
     """
 
     X: np.ndarray  # (m, d) float32: the sampled rows
@@ -338,13 +340,14 @@ def clusters_of_points(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the points that label rows, their clusters, and the equilibria's clusters (M,) int32.
 
-    Boundary point i climbs to equilibrium ``member[i]``, and gets that equilibrium's cluster
-    (Algorithm 3, line 9). `group` (M,) are the components of the equilibria. Clusters are numbered
-    by their number of rows in `reference` (n, d) float32, the largest first.
+    Boundary point i climbs to equilibrium ``member[i]``, and so has the cluster of that
+    equilibrium (Algorithm 3, line 9). `group` (M,) are the components of the equilibria. Clusters
+    are numbered by their number of rows in `reference` (n, d) float32, the largest first.
 
-    Departure without `keep_outside`: an equilibrium with f < 0 lies outside the domain of novelty,
-    and would form a cluster of its own. It gets the cluster -1, and the boundary points that climb
-    to it are dropped. If all equilibria are outside, none is dropped.
+    An equilibrium with f < 0 lies outside the domain of novelty. In the paper, and here with
+    `keep_outside`, it forms a cluster of its own. Without `keep_outside`, it gets the cluster -1,
+    and the boundary points that climb to it are dropped. If all equilibria are outside, none is
+    dropped.
     """
     inside = f(equilibria) >= -SEGMENT_TOLERANCE
     if keep_outside or not inside.any():
@@ -364,8 +367,8 @@ def clusters_of_points(
 def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
     """Return the distinct rows (m, d) of X (n, d) float32 that are inside, sorted.
 
-    They have f >= -`SEGMENT_TOLERANCE`; support vectors on the boundary are inside. If no row is
-    inside, the rows with the highest f are returned.
+    A row is inside if f >= -`SEGMENT_TOLERANCE`, so that support vectors on the boundary are
+    inside. If no row is inside, the rows with the highest f are returned.
     """
     values = f(X)
     inside = np.unique(X[values >= min(-SEGMENT_TOLERANCE, values.max())], axis=0)
@@ -381,8 +384,8 @@ def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray
     """Return the edges (p, 2) of a spanning forest of the complete graph.
 
     The vertices are the distinct rows of V (n, d) float32. In the complete graph, two vertices have
-    an edge if their segment is inside at `samples` inner points. Memory grows with n, and time with
-    the number of pairs that a bound on f cannot rule out.
+    an edge if `samples` points of the segment between them are all inside. Memory grows with n, and
+    time with the number of pairs that a bound on f cannot rule out.
     """
     order, first, last, child = _boxes(V)
     ranked = np.ascontiguousarray(V[order])
