@@ -188,8 +188,8 @@ def texts_of_numbers(
     """Return the text columns in which all values are numbers, judged by a sample of the rows.
 
     The second result has reasons why other columns, which are almost numeric, are no features.
-    Either some values are not numbers, or numbers have a unit. A column with the same number in all rows is returned only if
-    `known` (the model's numeric columns) names it.
+    Either some values are not numbers, or numbers have a unit. A column with the same number in
+    all rows is returned only if `known` (the model's numeric columns) names it.
     """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
