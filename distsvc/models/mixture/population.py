@@ -298,8 +298,8 @@ def _describe_cells(
     k > 1, they are relative to the cluster's means. The probit is fitted to the columns `own` (m,)
     of V. A number is skipped if it has more than `MOST_LEVELS` cells in these columns.
 
-    The probit gives the probability of a cell. It is multiplied by the density of the draw inside
-    the cell, so that the result is comparable with a density of draws.
+    The probit gives the probability of a cell. The density of the draw inside the cell is a further
+    factor, so that the product is comparable with a density of draws.
     """
     k, n, log_n = len(densities), len(rows), float(np.log(len(rows)))
     knots = knots_of(V[:, own].T)

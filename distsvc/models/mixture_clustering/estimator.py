@@ -42,7 +42,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     ----------
     n_components : int or None, default=None
         Number of components, at most 400; None to choose it by the BIC, up to 20. A warning is
-        issued if the mixture has fewer components, because the sample has too few rows.
+        issued if the mixture has fewer components, mostly because the sample is too small.
     n_jobs : int or None, default=None
         Number of threads, as in `SupportVectorClustering`.
     verbose : int, default=0

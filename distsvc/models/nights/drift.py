@@ -243,7 +243,7 @@ def _counts_of(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
 def column_drift(edges: np.ndarray, before: np.ndarray, values: np.ndarray) -> float:
     """Return the population stability index of a column in a later table.
 
-    `before` (DRIFT_BINS + 1,) are the column's counts between the `edges` in the earlier table, and
+    `before` (DRIFT_BINS + 1,) are the column's counts between the `edges` in the earlier table.
     `values` (m,) are its values in the later table.
     """
     return float(stability_index(before[None], _counts_of(edges, values)[None])[0])

@@ -11,7 +11,7 @@ def least_mass(n_rows: int, n_components: int) -> float:
 
     A cluster is a component of a density in `n_components` dimensions. The minimum is
     max(5, 0.3 sqrt(n_rows)). It is at least 0.2 % of the rows in 4 to 8 dimensions, and at least
-    1 % in more dimensions, where every support vector is a mode of the density.
+    1 % in more. In many dimensions, every support vector is a mode of the density.
     """
     share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
     return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)
