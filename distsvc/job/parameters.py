@@ -375,9 +375,9 @@ PUBLISHED: dict[str, Parameters] = {
 }  # fmt: skip
 """The settings of the papers, by algorithm: `settings = "published"` in a job file.
 
-The settings of "support-vector" are from Pham, Le and Dang (2017), except epsilon, which is from
-Pham, Le, Le and Tran (2016). The settings of "imdh" are from Hofmeyr (2021). The settings of the
-linear algorithms are from Chou, Lin and Lin (2020).
+The settings of "support-vector" are from Pham, Le and Dang (2017). Its epsilon is from Pham, Le, Le
+and Tran (2016). The settings of "imdh" are from Hofmeyr (2021). The settings of the linear
+algorithms are from Chou, Lin and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}

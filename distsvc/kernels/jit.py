@@ -417,8 +417,7 @@ def always_inlined(function: Callable[..., Any]) -> Any:
 def unchecked(function: Callable[..., Any]) -> Any:
     """Compile a function like `inlined`, without an exception for a division by zero.
 
-    The quotient is then infinity or NaN.
-
-    The check for zero is a branch, which would prevent the vectorisation of a loop.
+    The quotient is then infinity or NaN. The check for zero is a branch, which would prevent the
+    vectorisation of a loop.
     """
     return inlined(function, error_model="numpy")

@@ -26,8 +26,8 @@ Factors: TypeAlias = list[tuple[ir.Value, ir.Value]]
 Intrinsic: TypeAlias = tuple[Signature, Callable[..., ir.Value]]
 
 LANES = 32, 8, 1
-"""Numbers of partial sums that a long sum uses, one after the other. A sum of 45 elements adds the
-first 32 to 32 partial sums, the next 8 to 8 partial sums, and the last 5 to one."""
+"""Numbers of partial sums that a long sum uses, one after the other. Of 45 elements, 32 are added
+to 32 partial sums, the next 8 to 8 partial sums, and the last 5 to one."""
 
 ROWS_AT_ONCE = 32
 """Number of a table's rows that are computed together, each in one lane of a vector register."""

@@ -2,9 +2,8 @@
 
 The edges of a graph have heights, and are added by falling height. An edge joins two components, or
 its ends are in one component already. The mass of a component is the sum of its vertices' masses. A
-component is born at the level at which this mass reaches a given minimum. If an edge joins two
-components that are already born, the edge is a split, and the component born at the lower level
-dies.
+component is born at the level at which this mass reaches a given minimum. An edge is a split if it
+joins two components that are already born. The component born at the lower level then dies.
 
 The edges that joined components are a maximum spanning tree: no other path between two vertices has
 a higher lowest edge. Removing edges that are splits therefore leaves the clusters between them.

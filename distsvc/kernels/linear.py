@@ -243,8 +243,8 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 
     The s-th pair has the s-th lowest G of the rows whose alpha can increase, and the s-th highest G
     of the rows whose alpha can decrease (eq. (3.18)). At most `limit` violating pairs are returned.
-    `least` and `most` are from `extremes`. The arrays numbers (2, m) int64 and keys (2, m) float64
-    are scratch memory, and may have more than m columns.
+    `least` and `most` are from `extremes`. numbers (2, m) int64 and keys (2, m) float64 are scratch
+    memory, and may have more than m columns.
     """
     ups, downs = numbers
     up_keys, down_keys = keys
@@ -272,8 +272,8 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 def shrink(G, alpha, rows, least, most):
     """Return the part of `rows` (m,) int64 that a step may still move.
 
-    Rows with alpha = 1 and G < least are left out, and rows with alpha = 0 and G > most. No pair
-    that contains one of these rows violates optimality. `least` and `most` are from `extremes`.
+    A row is left out if alpha = 1 and G < least, or if alpha = 0 and G > most. No pair that
+    contains this row violates optimality. `least` and `most` are from `extremes`.
     """
     kept = np.empty(rows.shape[0], np.int64)
     n = 0

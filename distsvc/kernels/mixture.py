@@ -178,9 +178,9 @@ def set_posteriors(
 ):
     """Set the posteriors (K, T) of the first n of T = ROWS_AT_ONCE rows.
 
-    values (o, T) are the rows' known numbers. chances[c, places[j, t]] is the log probability of
-    row t's level of category j in component c, with places (q, T). tops (T,) and totals (T,) are
-    set so that log-likelihoods are tops + log(totals). `stride` is as in `squares_of_products`.
+    values (o, T) are the rows' known numbers. With places (q, T), chances[c, places[j, t]] is the
+    log probability in component c of row t's level of category j. tops (T,) and totals (T,) are set
+    so that log-likelihoods are tops + log(totals). `stride` is as in `squares_of_products`.
     """
     gaps = np.empty((o, ROWS_AT_ONCE))
     for c in range(constants.shape[0]):
@@ -439,7 +439,7 @@ def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
     """Fit common axes of covariances inv(A) D_k inv(A).T in place (Gales 1999, semi-tied).
 
     scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. axes (p, p) is
-    the initial A, and is replaced by the fitted A, scaled to a' prior a = 1 for each row a.
+    the initial A, and is replaced by the fitted A. In it, a' prior a = 1 for every row a.
     variances (K, p) are set to the diagonals of D_k. They are computed with `share` times prior
     (p, p) added to each scatter matrix, and `freedom` added to each mass.
     """

@@ -1,10 +1,10 @@
 """The density of one column, given the columns before it, among rows of one population.
 
-A numeric column is regressed on the earlier numeric columns, on products of two earlier columns,
-and on hinges, max(x - knot, 0) for an earlier column x. Terms are added while the BIC improves
-(Friedman 1991). The BIC also chooses the variance and the shape of the residuals. A rounded column
-is modelled by an ordered probit, whose cells are the intervals that round to one value. A
-categorical column is modelled by a logistic regression on the columns that a score test chooses.
+A numeric column is regressed on the earlier numeric columns, on their products and on hinges. A
+hinge is max(x - knot, 0) for an earlier column x. Terms are added while the BIC improves (Friedman
+1991). The BIC also chooses the variance and the shape of the residuals. A rounded column is
+modelled by an ordered probit, whose cells are the intervals that round to one value. A categorical
+column is modelled by a logistic regression on the columns that a score test chooses.
 """
 
 import math
@@ -40,9 +40,9 @@ variance.
 """
 
 NEWTON_STEPS = 8
-"""Maximum number of steps in the fit of a log variance or an ordered probit. Also the number of EM
-steps for the scale of Student's t, and the maximum number of trials for the length of a Newton step
-in a logistic regression."""
+"""Maximum number of steps in the fit of a log variance or an ordered probit. EM for the scale of
+Student's t takes this number of steps, too. In a logistic regression, it is the maximum number of
+lengths that are tried for a Newton step."""
 
 SIGNAL_BINS = 32
 """Number of values to which predictions are rounded in the fit of an ordered probit."""
@@ -65,7 +65,7 @@ def fill_term(V, knots, place, term, out):
     """Set out (n,) to one regressor for V[place], made from earlier columns V[i], i < place.
 
     V (p, n) has a row for each column of the table. `term` is the regressor's number. The first
-    numbers are the earlier columns, the next are products of two different earlier columns, and the
+    numbers are the earlier columns. The next are products of two different earlier columns. The
     last are hinges max(V[i] - knot, 0) at the knots[i] of knots (p, K).
     """
     n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
