@@ -73,9 +73,12 @@ def test_the_page_links_to_the_pages_of_the_nights(nights, tmp_path):
 
 def test_a_page_must_be_a_file_in_an_existing_folder(nights, tmp_path):
     out = str(nights.folder / "out")
-    for page, words in ("s3://bucket/h.html", "of this"), (f"{tmp_path}/no/h", "in an existing"):
+    for page, words in (
+        ("s3://bucket/h.html", "local file"),
+        (f"{tmp_path}/no/h", "file in an existing"),
+    ):
         said = CliRunner().invoke(main, ["history", out, "--page", page])
-        assert (said.exit_code, f"--page: expected a file {words}" in said.stderr) == (78, True)
+        assert (said.exit_code, f"--page: expected a {words}" in said.stderr) == (78, True)
 
 
 def test_several_jobs_have_a_heading_each(nights):

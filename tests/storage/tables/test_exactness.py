@@ -96,7 +96,7 @@ def test_the_advice_of_the_message_helps(tmp_path):
     path = parquet(tmp_path, [NEAR[1] + int(v) for v in NARROW], pa.uint64())
     with pytest.raises(DataError) as caught:
         run(path)
-    origin = int(str(caught.value).split("write big - ")[1].split()[0])
+    origin = int(str(caught.value).split("store big - ")[1].split()[0])
     moved = [NEAR[1] + int(v) - origin for v in NARROW]
     assert min(moved) >= 0
     report = run(parquet(tmp_path, moved, pa.int64()))

@@ -108,7 +108,9 @@ def test_a_link_counts_once(tmp_path):
 def test_a_packed_copy_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     (tmp_path / "a.csv.gz").write_text("x\n1\n")
-    with pytest.raises(DataError, match=r"holds a.csv and a.csv.gz, .* count twice"):
+    with pytest.raises(
+        DataError, match=r"holds a.csv and its compressed copy a.csv.gz, .* count twice"
+    ):
         opened(tmp_path, tmp_path)
     assert opened(tmp_path / "*.csv", tmp_path).n_rows == 1
 
