@@ -96,7 +96,7 @@ class AutomaticEngine(Engine):
 
     centre: np.ndarray  # (r,) float64: mean of the pilot
     pilot: np.ndarray  # (m, r) float32: centred pilot rows
-    trees: dict[str, Any]  # all parameters of the level trees, by name
+    tree_parameters: dict[str, Any]  # all parameters of level trees, by name
     modelled: ModelledRows | None = None  # pilot rows as modelled; None if columns stay as stored
     # Set by `choose`:
     answer: ViewAnswer
@@ -104,10 +104,10 @@ class AutomaticEngine(Engine):
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         check_parameters("auto", parameters)
-        self.trees = completed("support-vector", parameters)
-        given = Parameters(**self.trees)
+        self.tree_parameters = completed("support-vector", parameters)
+        given = Parameters(**self.tree_parameters)
         self.n_clusters, self.nu = given.n_clusters, given.nu
-        self.levels = LevelTreeEngine(given, seed)
+        self.column_trees = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)
         self.notes: list[str] = []
         self.before: PreviousAnswer | None = None
@@ -115,13 +115,13 @@ class AutomaticEngine(Engine):
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the rows from which level trees learn."""
-        return self.levels.key_ranges(n_rows)
+        return self.column_trees.key_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
         """Propose the previous run's answer, too; call this after `set_pilot`, before learning."""
         self.before = previous
         if self.modelled is None:
-            self.levels.before = self.graph.before = previous.labels
+            self.column_trees.before = self.graph.before = previous.labels
 
     def model_columns(
         self,
@@ -144,7 +144,7 @@ class AutomaticEngine(Engine):
         )
         if stays_as_stored(X, nominal) and not needs_model:
             return None
-        rows = sampling.rows_of(self.levels.seed, keys)
+        rows = sampling.rows_of(self.column_trees.seed, keys)
         columns = ColumnModel.of(X, nominal, given, before, rows)
         if not len(columns.layout.latent):
             return None
@@ -160,8 +160,8 @@ class AutomaticEngine(Engine):
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         if self.modelled is None:
-            self.levels.set_pilot(pilot, n_rows)
-            self.centre, self.pilot = self.levels.centre, self.levels.pilot
+            self.column_trees.set_pilot(pilot, n_rows)
+            self.centre, self.pilot = self.column_trees.centre, self.column_trees.pilot
         else:
             self.centre = pilot.mean(axis=0, dtype=np.float64)
             self.pilot = self.centred(pilot)
@@ -174,7 +174,7 @@ class AutomaticEngine(Engine):
         """
         if self.columns is None:
             return X
-        return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))
+        return self.columns.latent(X, sampling.rows_of(self.column_trees.seed, keys))
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         """Return X (n, r), rows from `learned`, minus the pilot's mean, as float32."""
@@ -194,8 +194,8 @@ class AutomaticEngine(Engine):
         """
         if self.modelled is not None:
             return True
-        flat = self.pilot.shape[1] <= FLAT or self.levels.ensemble.ties
-        return not flat and self.levels.levels.blind.standing < CLEAR
+        flat = self.pilot.shape[1] <= FLAT or self.column_trees.ensemble.ties
+        return not flat and self.column_trees.levels.blind.standing < CLEAR
 
     def learn_graph(self, X: np.ndarray, keys: np.ndarray) -> None:
         """Learn the graph of rows X (m, r) from `learned`, sorted by keys (m,)."""
@@ -206,7 +206,7 @@ class AutomaticEngine(Engine):
     def views(self) -> StoredViews | ModelledViews:
         """The views; level trees of stored columns and a graph that is used must have learned."""
         if self.modelled is None:
-            return StoredViews(self.levels, self.graph)
+            return StoredViews(self.column_trees, self.graph)
         return ModelledViews(
             self.modelled, self.pilot, self.origin, self.graph, self.nu, self.before
         )
@@ -240,7 +240,7 @@ class AutomaticEngine(Engine):
         answer = self.answer
         facts: Facts = {}
         if answer.levels is not None:
-            facts = (self.graph.tree if answer.view == GRAPH else self.levels).fitted_facts()
+            facts = (self.graph.tree if answer.view == GRAPH else self.column_trees).fitted_facts()
         facts |= {"n_clusters": self.rule.n_clusters, "chosen": answer.view}
         facts |= {"support": answer.support, "agreement": answer.agreement}
         if self.before is not None:

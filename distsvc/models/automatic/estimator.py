@@ -139,12 +139,12 @@ class AutoClustering(MixedClusterEstimator):
 
     def _fit_source(self, source: Input) -> None:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
-        n = engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
+        n = engine.column_trees.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
         with compiling_ahead(n):
             self._fit_in_passes(engine, source)
 
     def _fit_in_passes(self, engine: AutomaticEngine, source: Input) -> None:
-        phases, levels = Phases(self), engine.levels
+        phases, levels = Phases(self), engine.column_trees
         passes = Passes(source, levels.seed)
         X, keys = passes.draw(levels.sample_ranges)  # the graph uses a part of this sample
         n_rows = passes.n_rows

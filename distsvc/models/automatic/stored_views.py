@@ -64,17 +64,17 @@ WITHOUT_GRAPH = {
 class StoredViews(Views):
     """The views of stored columns: level trees of the columns or of the graph, and k-means.
 
-    Level trees of the `columns` have learned. If they are not clear, the graph has learned, too.
+    The `column_trees` have learned. If they are not clear, the graph has learned, too.
     """
 
     merits: Mapping[str, float]  # `merit_of` each partition into `n_clusters`
 
-    def __init__(self, columns: LevelTreeEngine, graph: GraphEngine):
-        super().__init__(columns.pilot, graph, columns.parameters.nu)
-        self.seed, self.few_points = columns.seed, columns.ensemble.ties
-        self.view, self.tree = (GRAPH, graph.tree) if self.has_graph else (LEVEL_TREE, columns)
+    def __init__(self, column_trees: LevelTreeEngine, graph: GraphEngine):
+        super().__init__(column_trees.pilot, graph, column_trees.parameters.nu)
+        self.seed, self.on_few_points = column_trees.seed, column_trees.ensemble.ties
+        self.view, self.tree = (GRAPH, graph.tree) if self.has_graph else (LEVEL_TREE, column_trees)
         if graph.without in (NoGraphReason.FEW, NoGraphReason.LATTICE):
-            columns.settle(replace(columns.levels, least_standing=LATTICE_STANDING))
+            column_trees.settle(replace(column_trees.levels, least_standing=LATTICE_STANDING))
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
         if n_clusters is not None:
@@ -97,10 +97,10 @@ class StoredViews(Views):
 
     def _answer_of(self, n_clusters: int) -> ViewAnswer:
         """Return the answer with `n_clusters`: the partition with the highest merit."""
-        divisions = self._divisions(n_clusters)
-        self.merits = self._merits(divisions)
+        proposals = self._proposals(n_clusters)
+        self.merits = self._merits(proposals)
         view = max(self.merits, key=self.merits.__getitem__)
-        best = divisions[view]
+        best = proposals[view]
         listed = ", ".join(f"{METHODS[name]} {merit:.2f}" for name, merit in self.merits.items())
         why = (
             f"You asked for {best.n_clusters}. The method with the highest score decided (balanced "
@@ -127,11 +127,11 @@ class StoredViews(Views):
             return f"The neighbour graph showed no clusters beyond chance (score {standing:.2f})."
         if self.has_graph:
             return f"The neighbour graph decided (score {standing:.2f})."
-        if self.pilot.shape[1] <= FLAT or self.few_points:
+        if self.pilot.shape[1] <= FLAT or self.on_few_points:
             return "The table has few columns or few distinct rows, so its columns decided."
         return f"The columns decided (score {standing:.2f}); no neighbour graph was needed."
 
-    def _divisions(self, n_clusters: int) -> dict[str, PartitionProposal]:
+    def _proposals(self, n_clusters: int) -> dict[str, PartitionProposal]:
         """Return the partitions of the level trees and of k-means into `n_clusters`, by view."""
         levels = self.tree.levels.cut(n_clusters)
         labels, support = self._labels(levels), levels.answer.support
@@ -142,25 +142,25 @@ class StoredViews(Views):
             return {self.view: cut}
         centres, labels, support = best_k_means(points, n_clusters, self.seed)
 
-        def about() -> Rule:
+        def centres_rule() -> Rule:
             number = np.arange(len(centres), dtype=np.int32)
             scored = self.scored(labels)
             return LandmarkRule.of(self.graph.axes, centres, number, points, labels, scored)
 
-        centred = PartitionProposal(CENTRES, labels, labels, about, support=support)
+        centred = PartitionProposal(CENTRES, labels, labels, centres_rule, support=support)
         return {self.view: cut, CENTRES: centred}
 
-    def _merits(self, divisions: Mapping[str, PartitionProposal]) -> dict[str, float]:
+    def _merits(self, proposals: Mapping[str, PartitionProposal]) -> dict[str, float]:
         """Return the merit of the partitions with the most clusters, by view.
 
         It is computed by `merit_of` on the first pilot rows.
         """
-        most = max(one.n_clusters for one in divisions.values())
-        n_rows = min(NEAR_ROWS, *(len(one.labels) for one in divisions.values()))
+        most = max(one.n_clusters for one in proposals.values())
+        n_rows = min(NEAR_ROWS, *(len(one.labels) for one in proposals.values()))
         rows = VoteRows(project(self.pilot[:n_rows], self.graph.axes))
         return {
             name: merit_of(entropy(one.labels[:n_rows]), rows.separated(one.labels[:n_rows]))
-            for name, one in divisions.items()
+            for name, one in proposals.items()
             if one.n_clusters == most
         }
 

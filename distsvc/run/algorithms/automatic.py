@@ -128,12 +128,12 @@ class Automatic(AlgorithmJob):
     def __init__(self, parameters: Given, job: Job, table: Table):
         engine = AutomaticEngine(parameters, job.model.seed)
         super().__init__(parameters, engine)
-        self.levels = LevelTrees(engine.trees, engine.levels, job, table)
+        self.column_trees = LevelTrees(engine.tree_parameters, engine.column_trees, job, table)
         self.graph = Graph(engine.graph)
-        self.readings = self.levels.readings
+        self.readings = self.column_trees.readings
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        several = [self.levels.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
+        several = [self.column_trees.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
         return max(several, key=lambda ranges: ranges[-1][1])
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
@@ -141,8 +141,7 @@ class Automatic(AlgorithmJob):
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         if self.engine.columns is None:
-            self.levels.engine.notes.extend(self.engine.notes)
-            self.levels.fit(steps, survey)
+            self.column_trees.fit(steps, survey)
         # Threads that each set the limit of threads would restore wrong limits.
         with one_thread(), ThreadPoolExecutor(1) as pool:
             mixtures = pool.submit(self.engine.learn_mixtures) if driver_threads() > 1 else None
@@ -157,7 +156,7 @@ class Automatic(AlgorithmJob):
     def learned(self) -> Learned:
         engine, answer = self.engine, self.engine.answer
         learned = super().learned()
-        alone = self.levels.learned() if answer.view == LEVEL_TREE else None
+        alone = self.column_trees.learned() if answer.view == LEVEL_TREE else None
         if alone:  # reported by its own name
             learned = replace(alone, algorithm=LEVEL_TREE)
         considered = [
@@ -184,10 +183,10 @@ class Automatic(AlgorithmJob):
         return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        return self.levels.work(n_rows) | self.graph.work(n_rows)
+        return self.column_trees.work(n_rows) | self.graph.work(n_rows)
 
     def memory(self, sizes: Sizes) -> Memory:
-        first, second = (one.memory(sizes) for one in (self.levels, self.graph))
+        first, second = (one.memory(sizes) for one in (self.column_trees, self.graph))
         return Memory(first.driver | second.driver | SCIKIT_LEARN, first.worker | second.worker)
 
 

@@ -80,7 +80,7 @@ def test_answers_to_a_questionnaire_are_found():
 
 def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     engine, (_, y) = model._engine, customers()
-    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    order = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows = engine.modelled
     given = rows.mixed, rows.values, engine.pilot, rows.row_numbers
@@ -93,7 +93,7 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
 def test_halves_of_the_rows_find_classes_again_and_no_cut_at_random():
     X, y = customers()
     engine = fitted(X)._engine
-    y = y[lowest(row_keys(engine.levels.seed, np.arange(N)), N)]
+    y = y[lowest(row_keys(engine.column_trees.seed, np.arange(N)), N)]
     cut = np.where((y == 0) & (np.arange(N) % 4 < 2), 3, y)
     given = engine.modelled.mixed, engine.pilot, engine.modelled.row_numbers
     classes, cuts = _agreement_of_halves([y, cut], *given, "diagonal", 1)
@@ -332,7 +332,7 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     X, y = customers()
     before = np.where(y == 2, 1, y)  # two of the classes were one cluster
     engine = fitted(X)._engine
-    order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
+    order, rows = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N), engine.modelled
     start = MixtureStart(np.eye(2)[before[order]], np.arange(2))
     given = rows.mixed, rows.values, engine.pilot, rows.row_numbers
     found = mixture_proposals(*given, None, 1, engine.views._mixture_rule, start)

@@ -145,7 +145,7 @@ def test_rows_without_clusters_are_one():
 @pytest.mark.parametrize(("times", "view"), [(0.9, "support-vector"), (1.1, "graph")])
 def test_columns_decide_from_a_score_on(times, view, monkeypatch):
     X, y = blobs()
-    standing = quietly(estimator(), X)._engine.levels.levels.answer.standing
+    standing = quietly(estimator(), X)._engine.column_trees.levels.answer.standing
     monkeypatch.setattr("distsvc.models.automatic.engine.CLEAR", times * standing)
     model, given = quietly(estimator(), X), quietly(estimator(n_clusters=3), X)
     assert model.algorithm_ == view
@@ -163,7 +163,7 @@ def test_without_a_graph_the_columns_decide(patched, least, why, monkeypatch):
     monkeypatch.setattr(coordinates, patched, 1.0 if patched == "RESTARTS" else -1.0)
     model = quietly(estimator(), blobs()[0])
     assert (model.algorithm_, model.n_clusters_) == ("support-vector", 4)
-    assert model._engine.levels.levels.least_standing == least
+    assert model._engine.column_trees.levels.least_standing == least
     assert why in model.why_
 
 
@@ -173,7 +173,7 @@ def test_columns_of_few_values_that_are_independent_are_one_cluster():
     X = np.column_stack([random.choice(3, 1500, p=p) for p in shares])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     model = quietly(estimator(), X)
-    assert LEAST_STANDING < model._engine.levels.levels.answer.standing < LATTICE_STANDING
+    assert LEAST_STANDING < model._engine.column_trees.levels.answer.standing < LATTICE_STANDING
     assert model.n_clusters_ == 1
 
 

@@ -51,7 +51,7 @@ def test_each_label_is_a_component_if_the_columns_are_others():
 def test_labels_of_a_graph_go_on_to_the_landmarks_of_a_graph():
     X, y = table(1)
     engine = AutoClustering(effort="fast", random_state=0).fit(X)._engine
-    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    order = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N)
     graph = next(each for each in engine.answer.decision.proposals if each.view == "graph")
     labels = np.minimum(y, 1)[order]  # two of the classes were one cluster
     previous = PreviousAnswer(labels, graph.make(), engine.origin, engine.columns)
@@ -71,7 +71,7 @@ def test_labels_of_a_graph_go_on_to_the_landmarks_of_a_graph():
 def test_landmarks_go_on_as_long_as_all_columns_keep_their_models(same):
     X, _ = table(1)
     engine = AutoClustering(effort="fast", random_state=0).fit(X)._engine
-    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    order = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N)
     graph = next(each for each in engine.answer.decision.proposals if each.view == "graph")
     rule, latent = graph.make(), engine.columns.layout.latent
     Z = (engine.columns.prepared(X) - engine.origin).astype(np.float32)
