@@ -83,7 +83,7 @@ class PartitionProposal:
     drawn: np.ndarray  # (m,) int: drawn from the rows' posteriors; `labels` without posteriors
     make: Callable[[], Rule]  # makes the rule
     levels: LevelSets | None = None  # set if a level tree made the partition
-    quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))  # set by `describe`
+    quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))  # set by `measure`
     support: float = 1.0  # share of the models, or of the runs of k-means, that find the partition
     found_again: float = 1.0  # for a mixture: agreement with partitions from halves of the rows
     agreement: float = 0.0  # probability that another sample has this answer; set by `decide`
@@ -93,7 +93,7 @@ class PartitionProposal:
     def n_clusters(self) -> int:
         return len(np.unique(self.labels))
 
-    def describe(self, rows: PopulationRows) -> None:
+    def measure(self, rows: PopulationRows) -> None:
         """Set `quality` on `rows`, the first pilot rows, and drop the labels of all later rows."""
         m = len(rows)
         self.labels, self.drawn = self.labels[:m], self.drawn[:m]
@@ -176,7 +176,7 @@ class ViewDecision:
 
 def mixture_proposals(
     rows: MixtureRows,
-    values: MixtureRows,
+    medians: MixtureRows,
     latent: np.ndarray,
     row_numbers: np.ndarray,
     n_clusters: int | None,
@@ -192,8 +192,8 @@ def mixture_proposals(
     `n_clusters`, mixtures of half of the rows must find a partition again; the most stable one
     always stays. A mixture fitted from `start`, the previous answer, is then proposed, too.
 
-    `rows`, `values` and `latent` have the same n rows. In `rows`, numbers are random draws from
-    their cells; mixtures are fitted to these draws. In `values`, numbers are medians of their
+    `rows`, `medians` and `latent` have the same n rows. In `rows`, numbers are random draws from
+    their cells; mixtures are fitted to these draws. In `medians`, numbers are medians of their
     cells, as when a rule labels the table; these decide the sizes of clusters. `latent` (n, r) has
     continuous variables, from which k-means finds starts. Random numbers are keyed by `row_numbers`
     (n,) int64, the rows' numbers in the table. ``make_rule(mixture, cluster, labels)`` returns a
@@ -203,17 +203,17 @@ def mixture_proposals(
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], n_clusters, n_jobs)
-    labelled = values.take(np.arange(m))
+    first_medians = medians.take(np.arange(m))
     uniforms = keyed_uniforms(row_numbers[:m], DRAWN)[:, None]
 
     def proposal(
         mixture: NormalMixture,
         cluster: np.ndarray,
         posterior: np.ndarray,
-        before: NormalMixture | None = None,
+        prior_mixture: NormalMixture | None = None,
     ) -> PartitionProposal:
         drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
-        make = partial(_final_rule, rows, values, mixture, cluster, make_rule, before)
+        make = partial(_final_rule, rows, medians, mixture, cluster, make_rule, prior_mixture)
         drawn = np.minimum(drawn, posterior.shape[1] - 1)
         return PartitionProposal(MIXTURE, posterior.argmax(axis=1), drawn, make)
 
@@ -222,7 +222,7 @@ def mixture_proposals(
     for mixture, cluster, posterior in _partitions(found, first):
         if wanted in (None, posterior.shape[1]):
             proposals.append(proposal(mixture, cluster, posterior))
-            if _sizes(mixture, cluster, labelled).min() >= least:
+            if _sizes(mixture, cluster, first_medians).min() >= least:
                 large.append(proposals[-1])
     if large or n_clusters is None:
         proposals = large
@@ -236,7 +236,7 @@ def mixture_proposals(
             each.found_again = found_again
         proposals = [each for each in proposals if each.found_again >= bound]
         if start is not None and len(np.unique(start.cluster)) > 1:
-            start, mixture, cluster, posterior = _refit(start, first, labelled, shape, least)
+            start, mixture, cluster, posterior = _refit(start, first, first_medians, shape, least)
             proposals.append(proposal(mixture, cluster, posterior, start.mixture))
     one = proposal(found.best_of_each[0].mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
@@ -303,28 +303,28 @@ def _by_cluster(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
 
 
 def _refit(
-    start: MixtureStart, rows: MixtureRows, values: MixtureRows, shape: Shape, least: float
+    start: MixtureStart, rows: MixtureRows, medians: MixtureRows, shape: Shape, least: float
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
     """Fit the previous answer to tonight's rows; drop clusters with fewer than `least` rows.
 
-    EM runs from `start`, and again after each drop. `rows`, `values` and `shape` are as in
+    EM runs from `start`, and again after each drop. `rows`, `medians` and `shape` are as in
     `mixture_proposals`. Return the start of the last EM, the mixture, the cluster (K,) of each
     component, and the posteriors (n, k) of clusters.
     """
     prior = Prior.of(rows)
     while True:
-        before, cluster = start.mixture, start.cluster
-        mixture = NormalMixture.from_posteriors(rows, start.posterior, prior, shape, before)
-        mixture, _ = run_em(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, before)
+        prior_mixture, cluster = start.mixture, start.cluster
+        mixture = NormalMixture.from_posteriors(rows, start.posterior, prior, shape, prior_mixture)
+        mixture, _ = run_em(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, prior_mixture)
         found = mixture.posterior(rows)
-        stays = _sizes(mixture, cluster, values) >= least
+        stays = _sizes(mixture, cluster, medians) >= least
         if stays.all() or not stays.any():
             return start, mixture, cluster, _by_cluster(found, cluster)
         kept = np.flatnonzero(stays[cluster])
         posterior = found[:, kept] + np.finfo(float).tiny
         posterior /= posterior.sum(axis=1, keepdims=True)
         number = np.unique(cluster[kept], return_inverse=True)[1]
-        start = MixtureStart(posterior, number, before and before.ordered(kept))
+        start = MixtureStart(posterior, number, prior_mixture and prior_mixture.ordered(kept))
 
 
 def _join_confused(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -347,21 +347,23 @@ def _join_confused(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarr
 
 def _final_rule(
     rows: MixtureRows,
-    values: MixtureRows,
+    medians: MixtureRows,
     mixture: NormalMixture,
     cluster: np.ndarray,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
-    before: NormalMixture | None = None,
+    prior_mixture: NormalMixture | None = None,
 ) -> Rule:
-    """Return the rule of a mixture; cluster 0 is the largest among the rows `values`.
+    """Return the rule of a mixture; cluster 0 is the largest among the rows `medians`.
 
     A mixture that was fitted to a part of the `rows` is first fitted to all by EM. The prior of EM
-    is `before`, a mixture of earlier rows, as in `run_em`.
+    is `prior_mixture`, a mixture of earlier rows, as in `run_em`.
     """
     if len(rows) > SEARCH_ROWS:
-        mixture, _ = run_em(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
+        mixture, _ = run_em(
+            rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, prior_mixture
+        )
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
-    number = ranks_by_size(_sizes(mixture, cluster, values)).astype(np.int64)
+    number = ranks_by_size(_sizes(mixture, cluster, medians)).astype(np.int64)
     return make_rule(mixture, number[cluster], number[labels])
 
 
@@ -370,15 +372,15 @@ def decide(
     graph: Sequence[PartitionProposal],
     row_numbers: np.ndarray,
     n_clusters: int | None,
-    previous: np.ndarray | None,
-    everything: Callable[[], PopulationRows],
+    previous_labels: np.ndarray | None,
+    all_rows: Callable[[], PopulationRows],
 ) -> ViewDecision:
     """Choose the answer among all proposals, whose qualities are set.
 
     `graph` are partitions by the graph's level tree, and by the previous run's landmarks. With
     `n_clusters`, only the proposals with the most clusters are compared. Random signs are keyed by
-    `row_numbers` (n,) int64, the numbers of the pilot rows in the table. `previous` (n,) are the
-    pilot rows' labels by the previous run's rule. ``everything()`` returns all pilot rows; it is
+    `row_numbers` (n,) int64, the numbers of the pilot rows in the table. `previous_labels` (n,) are
+    the pilot rows' labels by the previous run's rule. ``all_rows()`` returns all pilot rows; it is
     called if the previous answer must be compared.
     """
     m = len(mixtures.one.labels)
@@ -398,11 +400,11 @@ def decide(
         each.preferred = float(share)
     proposals.sort(key=lambda each: (-each.agreement, -each.quality.bic))
     followed = False
-    if previous is not None and n_clusters is None:
-        earlier = _like_previous(proposals, previous[:m])
+    if previous_labels is not None and n_clusters is None:
+        earlier = _like_previous(proposals, previous_labels[:m])
         followed = earlier is best
         if earlier is not None and not followed:
-            followed = not _clearly_better(best, earlier, everything())
+            followed = not _clearly_better(best, earlier, all_rows())
             best = earlier if followed else best
     return ViewDecision(best, proposals, followed)
 
@@ -411,14 +413,14 @@ def _preferred(
     proposals: Sequence[PartitionProposal],
     mixtures: Mixtures,
     row_numbers: np.ndarray,
-    normals_needed: bool,
+    n_is_free: bool,
 ) -> np.ndarray:
     """Return the share of simulated samples (replicates) that prefer each proposal, (k,).
 
     A replicate prefers the proposal with the highest BIC. It multiplies each row's deviation from
     the mean log-likelihood by a random sign, which is equal for all proposals. The variance is
     doubled, because the pilot and the other sample both differ from the population. If
-    `normals_needed`, a mixture with overlapping clusters loses in each replicate in which one
+    `n_is_free`, a mixture with overlapping clusters loses in each replicate in which one
     population is at least as good as the best mixture of normals.
     """
     bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
@@ -429,22 +431,22 @@ def _preferred(
         return quality.bic + np.sqrt(2.0) * (centred @ signs)
 
     found = np.stack([replicates(each.quality) for each in proposals])
-    if normals_needed:
-        is_curve = replicates(mixtures.one.quality) >= replicates(mixtures.normals)
+    if n_is_free:
+        one_suffices = replicates(mixtures.one.quality) >= replicates(mixtures.normals)
         for each, own in zip(proposals, found, strict=True):
             if each.view == MIXTURE and each.n_clusters > 1:
                 overlap = rand_index(each.labels, each.drawn) <= SEPARATE
-                own[is_curve & overlap] = -np.inf
+                own[one_suffices & overlap] = -np.inf
     return np.bincount(found.argmax(axis=0), minlength=len(proposals)) / found.shape[1]
 
 
 def _like_previous(
-    proposals: Sequence[PartitionProposal], previous: np.ndarray
+    proposals: Sequence[PartitionProposal], previous_labels: np.ndarray
 ) -> PartitionProposal | None:
     """Return the proposal most like the previous labels (m,); None if none is like them."""
-    if len(np.unique(previous)) == 1:
+    if len(np.unique(previous_labels)) == 1:
         return next((each for each in proposals if each.n_clusters == 1), None)
-    likeness = [rand_index(previous, each.labels) for each in proposals]
+    likeness = [rand_index(previous_labels, each.labels) for each in proposals]
     nearest = int(np.argmax(likeness))
     return proposals[nearest] if likeness[nearest] > SAME_ANSWER else None
 

@@ -110,7 +110,7 @@ class AutomaticEngine(Engine):
         self.column_trees = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)
         self.notes: list[str] = []
-        self.before: PreviousAnswer | None = None
+        self.previous: PreviousAnswer | None = None
         self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -119,9 +119,9 @@ class AutomaticEngine(Engine):
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
         """Propose the previous run's answer, too; call this after `set_pilot`, before learning."""
-        self.before = previous
+        self.previous = previous
         if self.modelled is None:
-            self.column_trees.before = self.graph.before = previous.labels
+            self.column_trees.previous_labels = self.graph.previous_labels = previous.labels
 
     def model_columns(
         self,
@@ -129,14 +129,14 @@ class AutomaticEngine(Engine):
         keys: np.ndarray,
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
-        before: ColumnModel | None = None,
+        previous_columns: ColumnModel | None = None,
     ) -> ColumnModel | None:
         """Model the columns of stored pilot rows X (m, d) with keys (m,), if they need models.
 
         Return None if no column varies, or if neither the rows (`stays_as_stored`) nor the kinds
         and scales from the job file (`given`) need models. `nominal` (d,) bool marks columns of
-        category codes. `before` is the previous run's model. If columns are modelled, `learned`
-        converts the pilot rows for `set_pilot`.
+        category codes. `previous_columns` is the previous run's model. If columns are modelled,
+        `learner_rows` converts the pilot rows for `set_pilot`.
         """
         needs_model = any(
             column.kind in MODELLED_KINDS or column.scale not in (None, "identity")
@@ -145,11 +145,11 @@ class AutomaticEngine(Engine):
         if stays_as_stored(X, nominal) and not needs_model:
             return None
         rows = sampling.rows_of(self.column_trees.seed, keys)
-        columns = ColumnModel.of(X, nominal, given, before, rows)
+        columns = ColumnModel.of(X, nominal, given, previous_columns, rows)
         if not len(columns.layout.latent):
             return None
         if sum(one is not None for one in columns.columns) > MAX_MIXED:
-            columns = columns.along_components(X, rows, before)
+            columns = columns.along_components(X, rows, previous_columns)
         self.modelled = ModelledRows.of(columns, X, rows)
         return columns
 
@@ -167,7 +167,7 @@ class AutomaticEngine(Engine):
             self.pilot = self.centred(pilot)
         self.graph.set_pilot(self.pilot)
 
-    def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def learner_rows(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Convert stored rows X (n, d) with keys (n,) to the rows from which views learn.
 
         They are X itself if columns stay as stored, else draws (n, r) of the latent variables.
@@ -177,7 +177,7 @@ class AutomaticEngine(Engine):
         return self.columns.latent(X, sampling.rows_of(self.column_trees.seed, keys))
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        """Return X (n, r), rows from `learned`, minus the pilot's mean, as float32."""
+        """Return X (n, r), rows from `learner_rows`, minus the pilot's mean, as float32."""
         return np.ascontiguousarray(X - self.centre, np.float32)
 
     @property
@@ -198,7 +198,7 @@ class AutomaticEngine(Engine):
         return not flat and self.column_trees.levels.blind.standing < CLEAR
 
     def learn_graph(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Learn the graph of rows X (m, r) from `learned`, sorted by keys (m,)."""
+        """Learn the graph of rows X (m, r) from `learner_rows`, sorted by keys (m,)."""
         self.graph.place(self.centred(X), keys)
         self.graph.learn()
 
@@ -208,7 +208,7 @@ class AutomaticEngine(Engine):
         if self.modelled is None:
             return StoredViews(self.column_trees, self.graph)
         return ModelledViews(
-            self.modelled, self.pilot, self.origin, self.graph, self.nu, self.before
+            self.modelled, self.pilot, self.origin, self.graph, self.nu, self.previous
         )
 
     def learn_mixtures(self) -> None:
@@ -243,6 +243,6 @@ class AutomaticEngine(Engine):
             facts = (self.graph.tree if answer.view == GRAPH else self.column_trees).fitted_facts()
         facts |= {"n_clusters": self.rule.n_clusters, "chosen": answer.view}
         facts |= {"support": answer.support, "agreement": answer.agreement}
-        if self.before is not None:
+        if self.previous is not None:
             facts["followed"] = answer.followed
         return facts if answer.likeness is None else facts | {"likeness": answer.likeness}

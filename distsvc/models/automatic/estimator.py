@@ -150,9 +150,9 @@ class AutoClustering(MixedClusterEstimator):
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
         engine.model_columns(passes.pilot, passes.pilot_keys, self._nominal(X.shape[1]))
-        engine.set_pilot(engine.learned(passes.pilot, passes.pilot_keys), n_rows)
+        engine.set_pilot(engine.learner_rows(passes.pilot, passes.pilot_keys), n_rows)
         own = slice(0, sampling.slice_by_key(keys, *engine.graph.key_ranges(n_rows)[-1]).stop)
-        of_graph = engine.learned(X[own].copy(), keys[own]), keys[own]
+        of_graph = engine.learner_rows(X[own].copy(), keys[own]), keys[own]
         if engine.columns is None:
             rows = levels.seen(X)
             del X

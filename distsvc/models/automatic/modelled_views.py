@@ -48,33 +48,33 @@ class ModelledRows:
 
     columns: ColumnModel
     row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
-    mixed: MixtureRows  # draws of numbers, and levels of categories
-    labelled: np.ndarray  # (m, D) float64: rows as rules label them, medians of cells
+    draws: MixtureRows  # draws of numbers, and levels of categories
+    prepared: np.ndarray  # (m, D) float64: prepared rows, with medians of cells
     scales: tuple[ScaledNumbers, ...]  # mapped, then stored numbers; components are only mapped
     cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> Self:
-        drawn, labelled, layout = columns.prepared(X, rows), columns.prepared(X), columns.layout
-        mixed, draws = layout.mixed(drawn), drawn[:, layout.numbers]
-        middles = np.where(np.isnan(mixed.X), 0.0, labelled[:, layout.numbers])
-        mapped = ScaledNumbers(draws, middles)
+        drawn, prepared, layout = columns.prepared(X, rows), columns.prepared(X), columns.layout
+        draws = layout.mixed(drawn)
+        middles = np.where(np.isnan(draws.X), 0.0, prepared[:, layout.numbers])
+        mapped = ScaledNumbers(drawn[:, layout.numbers], middles)
         if columns.axes is not None:  # components are not stored
-            return cls(columns, rows, mixed, labelled, (mapped,))
+            return cls(columns, rows, draws, prepared, (mapped,))
         indices, (stored, log_slopes, log_inside, chances), values = columns.draws(X, rows)
         scales = mapped, _as_stored(mapped, stored, values, log_slopes)
         cells = NumberCells(indices, log_inside, chances)
         is_rounded = bool((cells.indices >= 0).any())
-        return cls(columns, rows, mixed, labelled, scales, cells if is_rounded else None)
+        return cls(columns, rows, draws, prepared, scales, cells if is_rounded else None)
 
     @cached_property
-    def values(self) -> MixtureRows:
-        """`mixed`, but with medians of cells instead of draws."""
-        return self.columns.layout.mixed(self.labelled)
+    def medians(self) -> MixtureRows:
+        """The same rows as `draws`, with medians of cells instead of random draws."""
+        return self.columns.layout.mixed(self.prepared)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
         """Return the first m rows in the form that populations take."""
-        rows, numbers = self.mixed, tuple(each.take(m) for each in self.scales)
+        rows, numbers = self.draws, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
         cells = None if self.cells is None else self.cells.take(m)
         present, flags = ~np.isnan(rows.X[:m]), self.columns.layout.flags
@@ -107,7 +107,7 @@ class ModelledViews(Views):
     """The views of modelled columns: mixtures, and a graph that must learn before `choose`.
 
     `pilot` (m, r) float32 are the centred draws that the graph takes. Rules take prepared rows
-    minus `origin` (D,). `before` is the previous run's answer.
+    minus `origin` (D,). `previous` is the previous run's answer.
     """
 
     def __init__(
@@ -117,17 +117,16 @@ class ModelledViews(Views):
         origin: np.ndarray,
         graph: GraphEngine,
         nu: float | None,
-        before: PreviousAnswer | None,
+        previous: PreviousAnswer | None,
     ):
         super().__init__(pilot, graph, nu)
-        self.rows, self.origin, self.before = rows, origin, before
-        values = (rows.labelled - origin)[:, rows.columns.layout.latent].astype(np.float32)
-        if nu is not None:
-            self.values = values
-        if not np.array_equal(values, pilot):
-            graph.values = project(values, graph.axes)
+        self.rows, self.origin, self.previous = rows, origin, previous
+        medians = (rows.prepared - origin)[:, rows.columns.layout.latent].astype(np.float32)
+        self.medians = medians
+        if not np.array_equal(medians, pilot):
+            graph.medians = project(medians, graph.axes)
         self._mixtures: dict[int | None, Mixtures] = {}
-        self.compared = rows.populations(min(len(pilot), DECISION_ROWS), graph.n_jobs)
+        self.decision_rows = rows.populations(min(len(pilot), DECISION_ROWS), graph.n_jobs)
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
         decision = self._decision(n_clusters)
@@ -154,13 +153,13 @@ class ModelledViews(Views):
     def mixtures(self, n_clusters: int | None) -> Mixtures:
         """Return the proposals of mixtures, with qualities; cached. No graph is needed."""
         if n_clusters not in self._mixtures:
-            start, before = None, self.before
-            if before is not None and n_clusters is None and not before.by_landmarks:
-                first = self.rows.mixed.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
-                start = before.start(first, self.rows.columns)
+            start, previous = None, self.previous
+            if previous is not None and n_clusters is None and not previous.by_landmarks:
+                first = self.rows.draws.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
+                start = previous.start(first, self.rows.columns)
             found = mixture_proposals(
-                self.rows.mixed,
-                self.rows.values,
+                self.rows.draws,
+                self.rows.medians,
                 self.pilot,
                 self.rows.row_numbers,
                 n_clusters,
@@ -169,7 +168,7 @@ class ModelledViews(Views):
                 start,
             )
             for each in (found.one, *found.proposals):
-                each.describe(self.compared)
+                each.measure(self.decision_rows)
             self._mixtures[n_clusters] = found
         return self._mixtures[n_clusters]
 
@@ -177,15 +176,15 @@ class ModelledViews(Views):
         rows, mixtures = self.rows, self.mixtures(n_clusters)
         graph = self._graph_proposals(n_clusters)
         for each in graph:
-            each.describe(self.compared)
-        previous = None if self.before is None else self.before.labels
-        everything = partial(rows.populations, len(rows.mixed), self.graph.n_jobs)
-        return decide(mixtures, graph, rows.row_numbers, n_clusters, previous, everything)
+            each.measure(self.decision_rows)
+        labels = None if self.previous is None else self.previous.labels
+        all_rows = partial(rows.populations, len(rows.draws), self.graph.n_jobs)
+        return decide(mixtures, graph, rows.row_numbers, n_clusters, labels, all_rows)
 
     @cached_property
-    def _labelled(self) -> np.ndarray:
+    def _rule_rows(self) -> np.ndarray:
         """Pilot rows (m, D) float32 in the form that rules take."""
-        return (self.rows.labelled - self.origin).astype(np.float32)
+        return (self.rows.prepared - self.origin).astype(np.float32)
 
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray
@@ -193,7 +192,7 @@ class ModelledViews(Views):
         layout, scored = self.rows.columns.layout, self.scored(labels)
         fields = mixture_fields(mixture, layout, self.origin)
         rule = MixtureRule(**fields, cluster=cluster.astype(np.int32), **scored)
-        return of_latent(rule, layout).with_floors(self._labelled)
+        return of_latent(rule, layout).with_floors(self._rule_rows)
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the graph's proposals: its level tree's partition, and the previous partition.
@@ -209,16 +208,18 @@ class ModelledViews(Views):
         proposals = []
         if n_clusters is not None or levels.answer.n_clusters > 1:
             labels = self.graph_labels(levels)
-            rule = partial(self._graph_rule, levels)
-            proposals.append(PartitionProposal(GRAPH, labels, labels, rule, levels))
-        before = self.before
-        if before is not None and before.by_landmarks and n_clusters is None:
-            labels, numbers = drop_small(before.labels, self.pilot, before.rule.n_clusters)
-            rule = partial(self._rule_before, before, labels, numbers)
-            proposals.append(PartitionProposal(GRAPH, labels, labels, rule))
+            make = partial(self.graph_rule, levels)
+            proposals.append(PartitionProposal(GRAPH, labels, labels, make, levels))
+        previous = self.previous
+        if previous is not None and previous.by_landmarks and n_clusters is None:
+            labels, numbers = drop_small(previous.labels, self.pilot, previous.rule.n_clusters)
+            continued = partial(self._previous_rule, previous, labels, numbers)
+            proposals.append(PartitionProposal(GRAPH, labels, labels, continued))
         return proposals
 
-    def _rule_before(self, before: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray) -> Rule:
+    def _previous_rule(
+        self, previous: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray
+    ) -> Rule:
         """Return a rule that continues the previous partition by landmarks.
 
         The previous landmarks are kept, relative to tonight's origin, if all columns kept their
@@ -228,13 +229,13 @@ class ModelledViews(Views):
         """
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
-        columns, rule = self.rows.columns, before.rule
-        found = self._with_floors(self.graph.rule(own, self.scored(labels)), labels)
-        if not before.takes_rows_of(columns):
+        columns, rule = self.rows.columns, previous.rule
+        found = self._floored(self.graph.rule(own, self.scored(labels)), labels)
+        if not previous.takes_rows_of(columns):
             return found
         assert isinstance(rule, LandmarkRule)
         stays = numbers[rule.cluster] >= 0
-        moved = rule.landmarks + rule.axes @ (before.origin - self.origin)
+        moved = rule.landmarks + rule.axes @ (previous.origin - self.origin)
         return replace(
             found,
             axes=rule.axes,
@@ -243,18 +244,16 @@ class ModelledViews(Views):
             gamma=rule.gamma,
         )
 
-    def _graph_rule(self, levels: LevelSets) -> Rule:
-        rule = self.graph_rule(levels)
-        assert isinstance(rule, LandmarkRule)
-        return self._with_floors(rule, self.graph_labels(levels))
+    def graph_rule(self, found: LevelSets) -> FlooredLandmarkRule:
+        return self._floored(super().graph_rule(found), self.graph_labels(found))
 
-    def _with_floors(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
+    def _floored(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
         """Return a rule of latent variables as a rule of prepared rows, with density floors.
 
         A mixture computes the densities, with one component for each cluster. It is fitted to the
         first pilot rows by their `labels` (m,).
         """
-        layout, rows = self.rows.columns.layout, self.rows.mixed.take(np.arange(len(labels)))
+        layout, rows = self.rows.columns.layout, self.rows.draws.take(np.arange(len(labels)))
         found = of_latent(rule, layout)
         posterior = np.eye(found.n_clusters)[labels] + np.finfo(float).eps
         mixture = NormalMixture.from_posteriors(
@@ -262,7 +261,7 @@ class ModelledViews(Views):
         )
         fields = mixture_fields(mixture, layout, self.origin)
         floored = FlooredLandmarkRule(**found.field_values(), **fields)
-        return floored.with_floors(self._labelled)
+        return floored.with_floors(self._rule_rows)
 
 
 def drop_small(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

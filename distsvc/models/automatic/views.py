@@ -9,6 +9,7 @@ import numpy as np
 from distsvc.kernels.rows import project
 from distsvc.models.automatic.decision import ViewDecision
 from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
@@ -44,8 +45,8 @@ class Views:
     def __init__(self, pilot: np.ndarray, graph: GraphEngine, nu: float | None):
         self.pilot, self.graph, self.nu = pilot, graph, nu
         self.components = leading_directions(pilot)  # (q, d) float32
-        # If pilot rows are random draws: the same rows (m, d) float32 by medians of cells.
-        self.values: np.ndarray | None = None
+        # If pilot rows are random draws: the same rows (m, d) float32 with medians of cells.
+        self.medians: np.ndarray | None = None
 
     @property
     def has_graph(self) -> bool:
@@ -57,17 +58,17 @@ class Views:
         `labels` (m,) are the clusters of these rows.
         """
         first = project(self.pilot[: len(labels)], self.components)
-        values = self.values
-        if values is not None:
-            values = project(values[: len(first)], self.components)
-        score = NeighbourScore.of(first, labels[: len(first)], self.nu, values)
+        medians = self.medians
+        if medians is not None:
+            medians = project(medians[: len(first)], self.components)
+        score = NeighbourScore.of(first, labels[: len(first)], self.nu, medians)
         return Scored.fields_of(self.components, score)
 
     def graph_labels(self, found: LevelSets) -> np.ndarray:
         """Return the labels of the graph's pilot rows in `found`, a cut of its level tree."""
         return self.graph.labels(found)[self.graph.point_of[: len(self.pilot)]]
 
-    def graph_rule(self, found: LevelSets) -> Rule:
+    def graph_rule(self, found: LevelSets) -> LandmarkRule:
         """Return the rule of `found`, a cut of the graph's level tree."""
         labels = self.graph.labels(found)
         return self.graph.rule(labels, self.scored(labels[self.graph.point_of]))

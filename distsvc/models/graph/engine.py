@@ -54,13 +54,13 @@ class GraphEngine:
     without: NoGraphReason | None  # reason if there are no coordinates
     tree: LevelTreeEngine  # clusters the coordinates
     placed: bool  # whether the points are set
-    before: np.ndarray | None  # labels of the first rows by the previous run's rule
-    values: np.ndarray | None = None  # (l, p) float32: points without random draws
+    previous_labels: np.ndarray | None  # labels of the first rows by the previous run's rule
+    medians: np.ndarray | None = None  # (l, p) float32: points with medians of cells, not draws
     n_jobs: int | None = 1  # threads; the number changes no answer
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = Parameters(**vars(parameters) | {"nu": None}), seed
-        self.before, self.placed = None, False
+        self.previous_labels, self.placed = None, False
         self.coordinates = self.without = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -110,9 +110,11 @@ class GraphEngine:
             self.tree = LevelTreeEngine(self.parameters, self.seed)
             self.tree.n_jobs = self.n_jobs
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
-            if self.before is not None:
+            if self.previous_labels is not None:
                 first = np.unique(point_of, return_index=True)[1]
-                self.tree.before = self.before[first[first < len(self.before)]]
+                self.tree.previous_labels = self.previous_labels[
+                    first[first < len(self.previous_labels)]
+                ]
 
     @property
     def seen(self) -> np.ndarray:
@@ -146,9 +148,9 @@ class GraphEngine:
     def _numbered(self, found: LevelSets) -> tuple[np.ndarray, np.ndarray]:
         labels, k = found.labels(self.seen), found.answer.n_clusters
         own = sizes = np.bincount(labels[self.point_of], minlength=k)
-        if self.values is not None:
+        if self.medians is not None:
             landmarks = np.flatnonzero(self._are_landmarks(labels))
-            nearest = landmarks[Nearest(self.points[landmarks])(self.values)]
+            nearest = landmarks[Nearest(self.points[landmarks])(self.medians)]
             sizes = np.bincount(labels[nearest], minlength=k)
         number = np.empty(k, np.int32)
         number[np.lexsort((-own, -sizes, own == 0))] = np.arange(k)

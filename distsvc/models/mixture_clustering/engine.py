@@ -59,7 +59,7 @@ class MixtureEngine(Engine):
         keys: np.ndarray,
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
-        before: ColumnModel | None = None,
+        previous_columns: ColumnModel | None = None,
     ) -> ColumnModel:
         """Fit the model of the columns to stored pilot rows X (m, d) with keys (m,).
 
@@ -67,7 +67,7 @@ class MixtureEngine(Engine):
         from the job file, and `before` is the previous run's model.
         """
         rows = sampling.rows_of(self.seed, keys)
-        columns = ColumnModel.of(X, nominal, given, before, rows)
+        columns = ColumnModel.of(X, nominal, given, previous_columns, rows)
         layout = columns.layout
         self.columns, self.places = columns, (layout.numbers, layout.absent, layout.levels)
         self._rows = layout.mixed(columns.prepared(X, rows))

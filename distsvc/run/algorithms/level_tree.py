@@ -46,7 +46,7 @@ from distsvc.report.content.model_parts import (
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows
 from distsvc.run.algorithms.boundary import domain_part
-from distsvc.run.learning.preparation import learned
+from distsvc.run.learning.preparation import learner_rows
 from distsvc.run.learning.stream import Memory, Sizes, keyed_blocks, sample_blocks, stream_memory
 from distsvc.run.learning.survey import (
     SampleBuffer,
@@ -122,7 +122,7 @@ def view_partition(run: RunDirectory, number: int) -> Result:
         n_rows += len(block.rows)
         wanted = kept.wants(keys)
         X = block.X if wanted.all() else block.X[wanted]
-        kept.add(ensemble.view(learned(run, X, keys[wanted])), keys[wanted])
+        kept.add(ensemble.view(learner_rows(run, X, keys[wanted])), keys[wanted])
     return Result(large=kept.arrays(), rows=n_rows)
 
 
@@ -155,7 +155,7 @@ class LevelTrees(AlgorithmJob):
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
-        self.engine.before = previous.labels
+        self.engine.previous_labels = previous.labels
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         engine, ensemble = self.engine, self.engine.ensemble

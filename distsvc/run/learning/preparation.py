@@ -57,7 +57,7 @@ class Preparation:
     def n_learned(self) -> int:
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
-    def learned(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def learner_rows(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return prepared rows (n, n_learned) for learners, from raw rows X (n, d).
 
         The row numbers `rows` (n,) seed the random draws of a column model.
@@ -116,9 +116,9 @@ class Preparation:
         return cls.restored(run.read(name))
 
 
-def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def learner_rows(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return prepared rows for learners, from raw rows X (n, d) with keys (n,) uint64."""
-    return Preparation.read(run).learned(X, sampling.rows_of(run.plan.seed, keys))
+    return Preparation.read(run).learner_rows(X, sampling.rows_of(run.plan.seed, keys))
 
 
 def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
-from distsvc.run.learning.preparation import Preparation, learned
+from distsvc.run.learning.preparation import Preparation, learner_rows
 from distsvc.run.learning.survey import GATHER, keyed_rows, keys_of, parts, sampling_phase
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.arrays import release_pages
@@ -75,7 +75,9 @@ def sample_blocks(
 
     The rows of a block are shuffled by `seed` and `epoch`. The first block has number `first`.
     """
-    yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
+    yield from keyed_blocks(
+        list(_parts(run)), partial(learner_rows, run), ranges, seed, epoch, first
+    )
 
 
 def cached_blocks(
@@ -106,7 +108,7 @@ def read_sample(
     # Each part is mapped only while its rows are prepared, piece by piece. Rows are stored once.
     parts = ((keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges))
     pieces = (
-        preparation.learned(X[piece], sampling.rows_of(seed, part[piece]))
+        preparation.learner_rows(X[piece], sampling.rows_of(seed, part[piece]))
         for part, X in parts
         for piece in (slice(n, n + BLOCK_ROWS) for n in range(0, len(X), BLOCK_ROWS))
     )

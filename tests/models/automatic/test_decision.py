@@ -83,7 +83,7 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     order = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows = engine.modelled
-    given = rows.mixed, rows.values, engine.pilot, rows.row_numbers
+    given = rows.draws, rows.medians, engine.pilot, rows.row_numbers
     mixtures = mixture_proposals(*given, 5, 1, engine.views._mixture_rule)
     populations = rows.populations(N, 1)
     assert decided_on(populations, mixtures, [tree], 5).best.n_clusters == 5
@@ -95,7 +95,7 @@ def test_halves_of_the_rows_find_classes_again_and_no_cut_at_random():
     engine = fitted(X)._engine
     y = y[lowest(row_keys(engine.column_trees.seed, np.arange(N)), N)]
     cut = np.where((y == 0) & (np.arange(N) % 4 < 2), 3, y)
-    given = engine.modelled.mixed, engine.pilot, engine.modelled.row_numbers
+    given = engine.modelled.draws, engine.pilot, engine.modelled.row_numbers
     classes, cuts = _agreement_of_halves([y, cut], *given, "diagonal", 1)
     assert classes > 0.85
     assert cuts < classes - 0.1
@@ -109,7 +109,7 @@ def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
     curve = np.stack([t, t**2, np.sin(t), t**3], axis=1)
     X = np.round(curve + random.normal(0, 0.2, (1000, 4)), 2)
     engine = fitted(X)._engine
-    rows, numbers = engine.modelled.mixed, engine.modelled.row_numbers
+    rows, numbers = engine.modelled.draws, engine.modelled.row_numbers
     given = rows, rows, engine.pilot, numbers, None, 1, engine.views._mixture_rule
     found = mixture_proposals(*given)
     labels = [each.labels for each in found.proposals]
@@ -121,7 +121,7 @@ def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
 def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
     n = SEARCH_ROWS + 500
     model, made = fitted(customers(n)[0]), []
-    rows = model._engine.modelled.mixed
+    rows = model._engine.modelled.draws
     first = rows.take(np.arange(SEARCH_ROWS))
     found = search(first, model._engine.pilot[:SEARCH_ROWS], 3).best.mixture
     cluster = np.arange(found.n_components)
@@ -132,7 +132,7 @@ def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
 def decided_on(rows, mixtures, trees=(), n_clusters=None, before=None, further=None):
     """Describe all proposals by populations of `rows`, and decide; `further` has more rows."""
     for each in (mixtures.one, *mixtures.proposals, *trees):
-        each.describe(rows)
+        each.measure(rows)
     numbers = np.arange(len(rows))
     return decide(mixtures, trees, numbers, n_clusters, before, lambda: further)
 
@@ -334,7 +334,7 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     engine = fitted(X)._engine
     order, rows = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N), engine.modelled
     start = MixtureStart(np.eye(2)[before[order]], np.arange(2))
-    given = rows.mixed, rows.values, engine.pilot, rows.row_numbers
+    given = rows.draws, rows.medians, engine.pilot, rows.row_numbers
     found = mixture_proposals(*given, None, 1, engine.views._mixture_rule, start)
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9

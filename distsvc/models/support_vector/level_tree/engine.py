@@ -42,7 +42,7 @@ class LevelTreeEngine(SupportVectorEngine):
     view: np.ndarray  # (m, q) float32: pilot rows along the leading directions
     levels: LevelSets  # the tested trees and the answer
     rule: LevelRule
-    before: np.ndarray | None = None  # as in `LevelSets`
+    previous_labels: np.ndarray | None = None  # as in `LevelSets`
     _grown: Sequence[Grown]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -92,7 +92,7 @@ class LevelTreeEngine(SupportVectorEngine):
         return LevelSets(
             replace(self.ensemble, members=members), tested, self.view, n_tested,
             given.granularity, level, given.nu, given.assignment == "nearest", given.n_clusters,
-            before=self.before, n_jobs=self.n_jobs,
+            previous_labels=self.previous_labels, n_jobs=self.n_jobs,
         )  # fmt: skip
 
     def settle(self, levels: LevelSets) -> None:
@@ -156,7 +156,7 @@ class LevelTreeEngine(SupportVectorEngine):
 
     def fitted_facts(self) -> Facts:
         tree, answer = self.levels.tree, self.levels.answer
-        facts: Facts = {} if self.before is None else {"followed": self.levels.follows}
+        facts: Facts = {} if self.previous_labels is None else {"followed": self.levels.follows}
         return facts | {
             "gamma": self.gamma,
             "C": self.C,

@@ -48,7 +48,9 @@ class LevelSets:
     nearest: bool = False  # whether rows get the label of their nearest support vector
     n_clusters: int | None = None  # number of clusters; None: votes decide
     least_standing: float = LEAST_STANDING  # minimum score; below it: one cluster
-    before: np.ndarray | None = None  # (n,): the first pilot rows' labels in the previous answer
+    previous_labels: np.ndarray | None = (
+        None  # (n,): the first pilot rows' labels in the previous answer
+    )
     n_jobs: int | None = 1
     granularities: Sequence[str] = tuple(REFERENCE_ROWS)  # keys of `answers`
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
@@ -62,7 +64,7 @@ class LevelSets:
     def answers(self) -> dict[str, Answer]:
         """Answer at each of `granularities`; all are equal if the table has few rows."""
         rows = {name: min(REFERENCE_ROWS[name], self.n_rows) for name in self.granularities}
-        settings = self.n_clusters, self.least_standing, self.before
+        settings = self.n_clusters, self.least_standing, self.previous_labels
         found = {
             n: elect(self.trees, self.voting, self.n_rows, n, *settings)
             for n in dict.fromkeys(rows.values())

@@ -39,12 +39,12 @@ class NeighbourScore:
         view: np.ndarray,
         labels: np.ndarray,
         nu: float | None,
-        values: np.ndarray | None = None,
+        medians: np.ndarray | None = None,
     ) -> Self:
         """Fit a score to pilot rows (m, q) float32 along the components, with labels (m,).
 
         With `nu`, the limit is set so that this share of the pilot is outside. If pilot rows are
-        random draws (as with modelled columns), `values` (m, q) are the same rows without draws.
+        random draws (as with modelled columns), `medians` (m, q) are the same rows without draws.
         """
         n_points = max(min(len(view), POINTS), SCORE_NEIGHBOURS + 1)
         points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
@@ -59,7 +59,7 @@ class NeighbourScore:
             limit = _limit(sizes, middles, units)
             inside = near >= limit
         if nu is not None:
-            near = near if values is None else cls(points, least, 0.0, 1.0).unrounded(values)
+            near = near if medians is None else cls(points, least, 0.0, 1.0).unrounded(medians)
             limit = float(np.quantile(near, nu, method="lower"))
         return cls(points, least, limit, float(np.median(units)))
 

@@ -414,7 +414,7 @@ def elect(
     reference: int,
     n_clusters: int | None = None,
     least_standing: float = LEAST_STANDING,
-    before: np.ndarray | None = None,
+    previous_labels: np.ndarray | None = None,
 ) -> Answer:
     """Return the winner of a vote of the trees, with z scaled from n_rows to `reference` rows.
 
@@ -427,11 +427,11 @@ def elect(
     columns it is min(max(2.5 / sqrt(n_rows), 0.04), 0.45 / k). In one column the winner's clearest
     split needs z >= 3.5 instead.
 
-    `before` (m,) are the first rows' labels in the previous answer. The cut most like these labels
-    does not vote. If it is similar enough (`SAME_ANSWER`), the winner replaces it only if `clear`:
-    the winner's probability in another sample is at least `EVEN`, and the share `PREFERRED` of the
-    models gives the winner more votes. From the probability `CERTAIN` on, more votes in total are
-    enough (`FEWER`). If either answer is one cluster, only `EVEN` counts.
+    `previous_labels` (m,) are the first rows' labels in the previous answer. The cut most like
+    these labels does not vote. If it is similar enough (`SAME_ANSWER`), the winner replaces it only
+    if `clear`: the winner's probability in another sample is at least `EVEN`, and the share
+    `PREFERRED` of the models gives the winner more votes. From the probability `CERTAIN` on, more
+    votes in total are enough (`FEWER`). If either answer is one cluster, only `EVEN` counts.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -441,11 +441,11 @@ def elect(
     if not found:
         return _one_cluster(trees, [], [True] * len(trees), 0.0, 0.0)
     vote = _Vote(trees, found, n_rows, scale, rows.view.shape[1], least_standing, n_clusters)
-    if before is None or n_clusters is not None:
+    if previous_labels is None or n_clusters is not None:
         return vote.answer
-    cut, likeness = most_like(trees, before, scale, rows)
+    cut, likeness = most_like(trees, previous_labels, scale, rows)
     winner = vote.answer
-    if len(np.unique(before)) == 1:  # one cluster has no votes to compare
+    if len(np.unique(previous_labels)) == 1:  # one cluster has no votes to compare
         last = _one_cluster(trees, winner.candidates, [], vote.highest, vote.score_ratio)
         clear = winner.n_clusters > 1 and winner.agreement >= EVEN
         return replace(winner, last=last, likeness=1.0, clear=clear)

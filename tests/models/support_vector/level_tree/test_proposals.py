@@ -298,7 +298,7 @@ def before(*joined):
 
 
 def elected_after(trees, labels, **more):
-    return elect(trees, VoteRows(pilot()[0]), 400, 400, before=labels, **more)
+    return elect(trees, VoteRows(pilot()[0]), 400, 400, previous_labels=labels, **more)
 
 
 def test_most_like_searches_all_trees():
