@@ -20,9 +20,10 @@ import numpy as np
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.parameters import check_parameters, completed
 from distsvc.kernels.population import SIGNAL_SHARE
-from distsvc.models.automatic.decision import GRAPH
-from distsvc.models.automatic.modelled_views import ModelledRows, ModelledViews
+from distsvc.models.automatic.modelled_rows import ModelledRows
+from distsvc.models.automatic.modelled_views import ModelledViews
 from distsvc.models.automatic.previous import PreviousAnswer
+from distsvc.models.automatic.proposals import GRAPH
 from distsvc.models.automatic.stored_views import StoredViews
 from distsvc.models.automatic.views import ViewAnswer
 from distsvc.models.columns.maps import GivenColumn

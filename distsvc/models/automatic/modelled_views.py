@@ -5,24 +5,22 @@ cells: the values that round to the stored number. Rules label rows by the media
 If the previous run's answer came from landmarks (points of its graph), it is proposed here, too.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Self
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from distsvc.kernels.rows import project
-from distsvc.models.automatic.decision import (
+from distsvc.models.automatic.decision import ViewDecision, decide
+from distsvc.models.automatic.mixture_proposals import (
     DECISION_ROWS,
-    GRAPH,
     Mixtures,
-    PartitionProposal,
-    ViewDecision,
-    decide,
     mixture_proposals,
 )
+from distsvc.models.automatic.modelled_rows import ModelledRows
 from distsvc.models.automatic.previous import PreviousAnswer
+from distsvc.models.automatic.proposals import GRAPH, PartitionProposal
 from distsvc.models.automatic.rule import (
     FlooredLandmarkRule,
     MixtureRule,
@@ -30,77 +28,14 @@ from distsvc.models.automatic.rule import (
     of_latent,
 )
 from distsvc.models.automatic.views import ViewAnswer, Views
-from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
-from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior
-from distsvc.models.mixture.population import NumberCells, PopulationRows, ScaledNumbers
+from distsvc.models.mixture.density import NormalMixture, Prior
 from distsvc.models.mixture.search import possible_shape
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
-
-
-@dataclass(frozen=True)
-class ModelledRows:
-    """Pilot rows in the forms that mixtures, populations and rules take."""
-
-    columns: ColumnModel
-    row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
-    draws: MixtureRows  # draws of numbers, and levels of categories
-    prepared: np.ndarray  # (m, D) float64: prepared rows, with medians of cells
-    scales: tuple[ScaledNumbers, ...]  # mapped, then stored numbers; components are only mapped
-    cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
-
-    @classmethod
-    def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> Self:
-        drawn, prepared, layout = columns.prepared(X, rows), columns.prepared(X), columns.layout
-        draws = layout.mixed(drawn)
-        middles = np.where(np.isnan(draws.X), 0.0, prepared[:, layout.numbers])
-        mapped = ScaledNumbers(drawn[:, layout.numbers], middles)
-        if columns.axes is not None:  # components are not stored
-            return cls(columns, rows, draws, prepared, (mapped,))
-        indices, (stored, log_slopes, log_inside, chances), values = columns.draws(X, rows)
-        scales = mapped, _as_stored(mapped, stored, values, log_slopes)
-        cells = NumberCells(indices, log_inside, chances)
-        is_rounded = bool((cells.indices >= 0).any())
-        return cls(columns, rows, draws, prepared, scales, cells if is_rounded else None)
-
-    @cached_property
-    def medians(self) -> MixtureRows:
-        """The same rows as `draws`, with medians of cells instead of random draws."""
-        return self.columns.layout.mixed(self.prepared)
-
-    def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
-        """Return the first m rows in the form that populations take."""
-        rows, numbers = self.draws, tuple(each.take(m) for each in self.scales)
-        levels = rows.levels[:m].astype(np.int64)
-        cells = None if self.cells is None else self.cells.take(m)
-        present, flags = ~np.isnan(rows.X[:m]), self.columns.layout.flags
-        return PopulationRows(numbers, present, levels, rows.n_levels, flags, n_jobs, cells)
-
-
-def _as_stored(
-    mapped: ScaledNumbers, draws: np.ndarray, values: np.ndarray, log_slopes: np.ndarray
-) -> ScaledNumbers:
-    """Return the stored numbers (n, p), standardised, as a second scale beside `mapped`.
-
-    Missing numbers, and columns in which a number is infinite, have their mapped numbers instead.
-    `draws` (n, p) are drawn from the cells of the stored `values` (n, p), and `log_slopes` (n, p)
-    are the log derivatives of draws by mapped draws.
-    """
-    mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        stored = (draws - mean) / sd, (values - mean) / sd, log_slopes - np.log(sd)
-    missing = np.isnan(values)
-    finite = np.all([(np.isfinite(one) | missing).all(axis=0) for one in stored], axis=0)
-    taken = ~missing & finite
-    return ScaledNumbers(
-        np.where(taken, stored[0], mapped.draws),
-        np.where(taken, stored[1], mapped.middles),
-        np.where(taken, stored[2], 0.0),
-    )
 
 
 class ModelledViews(Views):
@@ -158,10 +93,8 @@ class ModelledViews(Views):
                 first = self.rows.draws.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
                 start = previous.start(first, self.rows.columns)
             found = mixture_proposals(
-                self.rows.draws,
-                self.rows.medians,
+                self.rows,
                 self.pilot,
-                self.rows.row_numbers,
                 n_clusters,
                 self.graph.n_jobs,
                 self._mixture_rule,

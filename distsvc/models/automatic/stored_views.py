@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from distsvc.kernels.rows import project
-from distsvc.models.automatic.decision import (
+from distsvc.models.automatic.proposals import (
     CENTRES,
     FOLLOWED,
     GRAPH,

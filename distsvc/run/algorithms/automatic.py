@@ -18,9 +18,10 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
-from distsvc.models.automatic.decision import LEVEL_TREE, Alternative
+from distsvc.models.automatic.decision import Alternative
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.previous import PreviousAnswer
+from distsvc.models.automatic.proposals import LEVEL_TREE
 from distsvc.models.automatic.rule import FlooredLandmarkRule, MixtureRule
 from distsvc.models.graph.coordinates import GRAPH_NEIGHBOURS, MOST_COORDINATES, NoGraphReason
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow

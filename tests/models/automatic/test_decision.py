@@ -13,19 +13,17 @@ from distsvc import (
     MixtureClustering,
     SupportVectorClustering,
 )
-from distsvc.models.automatic.decision import (
+from distsvc.models.automatic.decision import ViewDecision, _preferred, decide
+from distsvc.models.automatic.mixture_proposals import (
     SEARCH_ROWS,
     Mixtures,
-    PartitionProposal,
-    ViewDecision,
     _agreement_of_halves,
     _final_rule,
-    _preferred,
     _refit,
-    decide,
     mixture_proposals,
 )
 from distsvc.models.automatic.previous import MixtureStart
+from distsvc.models.automatic.proposals import PartitionProposal
 from distsvc.models.mixture.density import MixtureRows
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import search
@@ -83,7 +81,7 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     order = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows = engine.modelled
-    given = rows.draws, rows.medians, engine.pilot, rows.row_numbers
+    given = rows, engine.pilot
     mixtures = mixture_proposals(*given, 5, 1, engine.views._mixture_rule)
     populations = rows.populations(N, 1)
     assert decided_on(populations, mixtures, [tree], 5).best.n_clusters == 5
@@ -110,8 +108,8 @@ def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
     X = np.round(curve + random.normal(0, 0.2, (1000, 4)), 2)
     engine = fitted(X)._engine
     rows, numbers = engine.modelled.draws, engine.modelled.row_numbers
-    given = rows, rows, engine.pilot, numbers, None, 1, engine.views._mixture_rule
-    found = mixture_proposals(*given)
+    make_rule = engine.views._mixture_rule
+    found = mixture_proposals(engine.modelled, engine.pilot, None, 1, make_rule)
     labels = [each.labels for each in found.proposals]
     shape = search(rows, engine.pilot).best.mixture.shape
     again = _agreement_of_halves(labels, rows, engine.pilot, numbers, shape, 1)
@@ -334,7 +332,7 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     engine = fitted(X)._engine
     order, rows = lowest(row_keys(engine.column_trees.seed, np.arange(N)), N), engine.modelled
     start = MixtureStart(np.eye(2)[before[order]], np.arange(2))
-    given = rows.draws, rows.medians, engine.pilot, rows.row_numbers
+    given = rows, engine.pilot
     found = mixture_proposals(*given, None, 1, engine.views._mixture_rule, start)
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9

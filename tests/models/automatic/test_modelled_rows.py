@@ -6,7 +6,7 @@ import pytest
 from distsvc import AutoClustering
 from distsvc.errors import DataError
 from distsvc.models.automatic.engine import AutomaticEngine
-from distsvc.models.automatic.modelled_views import ModelledRows
+from distsvc.models.automatic.modelled_rows import ModelledRows
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.mixture.population import quality_of
