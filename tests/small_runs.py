@@ -20,7 +20,7 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run import algorithms
 from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.run.fitting import prepare
+from distsvc.run.preparing import prepare
 from distsvc.run.job import run_job
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import Labelled, fill_output, label_table

@@ -19,10 +19,10 @@ from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart
 from distsvc.report.sections.headline import ALL_DIFFER_ONLY_IN
 from distsvc.run.algorithms.algorithm import PilotRows
-from distsvc.run.fitting import given_columns
 from distsvc.run.labelling.counts import ClusterContents, CountedLevels, code_text, shares_in
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
+from distsvc.run.preparing import given_columns
 from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import (

@@ -9,9 +9,9 @@ from distsvc.errors import CheckFailedError, DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import Scaling
 from distsvc.published.predict import predict_table
-from distsvc.run.fitting import make_scaling
 from distsvc.run.job import run_job
 from distsvc.run.model.files import checked_model, read_model
+from distsvc.run.preparing import make_scaling
 from distsvc.run.work import plan
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest

@@ -10,9 +10,9 @@ from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
 from distsvc.run.algorithms import linear
-from distsvc.run.fitting import prepare
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import survey_table
+from distsvc.run.preparing import prepare
 from distsvc.run.work.phases import Steps
 from tests.small_runs import begin, digests, forget, small_job, write_table
 

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from distsvc.job.config import PreprocessConfig
-from distsvc.run.fitting import (
-    dominant_column_notes,
-    extreme_row_notes,
-    make_scaling,
-    standard_or_unit,
-)
+from distsvc.run.fitting import extreme_row_notes
 from distsvc.run.learning.survey import ExtremeRow
+from distsvc.run.preparing import dominant_column_notes, make_scaling, standard_or_unit
 from distsvc.storage.rows.features import Numeric, Vector
 from tests.small_runs import surveyed
 

@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import Scaling
-from distsvc.run.fitting import make_scaling, prepare
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import survey_table
+from distsvc.run.preparing import make_scaling, prepare
 from distsvc.run.work.directory import Result
 from tests.small_runs import begin, small_job, surveyed, three_clusters, write_table
 
