@@ -281,9 +281,7 @@ def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
         left = {key for key in keys("out/") if content(f"out/{key}") != b"{}\n"}
         assert {key.split("/")[0] for key in left} == {"2026-11-03", "2026-11-04"}
         assert list(said(retain(folder, 1))["removed"]) == []
-        with pytest.raises(
-            JobFileError, match=f"{BUCKET} is a whole bucket, and {BUCKET}/out is not"
-        ):
+        with pytest.raises(JobFileError, match=f"{BUCKET} is a whole bucket, and .*/out is not"):
             retain(f"s3://{BUCKET}/", 1)
 
 
