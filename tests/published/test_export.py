@@ -129,7 +129,7 @@ def test_delta_gets_a_new_version(shop, tmp_path):
 def test_wrong_targets_and_empty_folders_are_refused(shop, tmp_path):
     out = str(shop.folder / "out")
     for target in ("all.csv", "s3://bucket/all.parquet", "no/all.parquet", "iceberg://a/b"):
-        with pytest.raises(JobFileError, match="--to: expected a (local )?file"):
+        with pytest.raises(JobFileError, match=r"--to: expected a (local )?file"):
             export(out, target)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputNotFoundError, match="no run was published in"):
