@@ -20,12 +20,12 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.models.rules.rule import Rule
 from distsvc.run import algorithms
 from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.run.preparing import prepare
 from distsvc.run.job import run_job
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import Labelled, fill_output, label_table
 from distsvc.run.learning.survey import Survey, survey_table
 from distsvc.run.nights.continuity import ids_of
+from distsvc.run.preparing import prepare
 from distsvc.run.work import directory
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Phase, Steps

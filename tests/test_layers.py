@@ -37,8 +37,8 @@ INSIDE = {
         "models": "rules rows bases mixture columns engine mixture_clustering nights "
         "hyperplanes linear support_vector graph baselines automatic estimators",
         "report": "content formats figures sections page",
-        "run": "work learning algorithms labelling model nights preparing fitting starting reporting "
-        "forecast job drafts worker",
+        "run": "work learning algorithms labelling model nights preparing fitting starting "
+        "reporting forecast job drafts worker",
         "storage": "places rows tables publishing",
     }.items()
 }
