@@ -178,3 +178,15 @@ def test_a_c_that_leaves_f_below_0_everywhere_gives_a_note():
     quietly(model, X)
     assert any("C = 0.5 leaves f < 0 everywhere" in note for note in model.notes_)
     assert (model.decision_function(X) >= 0).mean() > 0.5
+
+
+def test_rows_between_clusters_take_the_cluster_of_the_nearest_support_vector():
+    X, _ = blobs()
+    between = np.random.default_rng(0).uniform(1.0, 7.0, (200, 2))
+    vote, nearest = (estimator(assignment=name).fit(X) for name in ("vote", "nearest"))
+    rows = np.vstack([X, between])
+    distances = ((rows[:, None, :] - nearest.support_vectors_) ** 2).sum(axis=2)
+    of_vector = nearest.predict(nearest.support_vectors_)
+    assert (nearest.predict(rows) == of_vector[distances.argmin(axis=1)]).all()
+    assert (vote.predict(between) != nearest.predict(between)).any()
+    np.testing.assert_array_equal(vote.decision_function(X), nearest.decision_function(X))

@@ -215,6 +215,12 @@ def test_archives_that_are_not_read(tmp_path, write, message):
         read_arrays(tmp_path / "a.npz")
 
 
+def test_python_objects_are_not_written(tmp_path):
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        write_arrays(tmp_path / "a.npz", {"X": np.array([{}, []], object)})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json_comes_back(tmp_path):
     write_json(tmp_path / "a.json", {"b": np.int64(3), "a": np.array([1.5, 2.5]), "t": "größer"})
     assert read_json(tmp_path / "a.json") == {"b": 3, "a": [1.5, 2.5], "t": "größer"}

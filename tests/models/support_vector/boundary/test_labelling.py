@@ -65,6 +65,10 @@ def same(a, b):
     return all((getattr(a, n) == getattr(b, n)).all() for n in ("X", "keys", "owner", "counts"))
 
 
+def test_the_unit_of_distances_is_the_width_of_the_kernel():
+    assert DecisionFunction(np.zeros((2, 1), np.float32), np.ones(1, np.float32), 0.5).sigma == 1.0
+
+
 def test_a_small_boundary_is_kept_whole():
     f, X = function(), rows(400)
     keys = row_keys(0, np.arange(400))
