@@ -22,7 +22,10 @@ def cluster_names(report: Report) -> dict[int, str]:
 
 
 def column_names(report: Report) -> dict[int, list[NamedColumn]]:
-    """Return the columns in the name of each cluster with a profile, by cluster id."""
+    """Return the columns from which each cluster's name is made, by cluster id.
+
+    Clusters without a profile are left out.
+    """
     if report.profiles is None:
         return {}
     earlier = {int(label): each for label, each in report.earlier_names.items()}

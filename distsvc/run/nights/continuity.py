@@ -332,10 +332,10 @@ def _counts_of_pairs(
 
 
 def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
-    """Return the labels of the pilot by the previous model, and the parts of this model.
+    """Return the previous model, and its labels of tonight's pilot rows.
 
-    Rows whose values are too large for the model have label 0. Return None if the model does not
-    describe the table. Then a column's unit has changed, or more than half of the rows are
+    A row with a value that is too large for the model has label 0. Return None if the model no
+    longer describes the table: the unit of a column has changed, or more than half of the rows are
     outliers or too large.
     """
     before, names = Labeller.read(run, PREVIOUS), run.plan.table.columns

@@ -174,9 +174,10 @@ class Output:
         return parsed(ContinuedRun, arrays.unsealed(found[0], path), path) if found else None
 
     def discard(self, run_id: str) -> None:
-        """Remove the work of an ended run, and its files that no manifest or candidate lists.
+        """Remove a run that has ended without a result: its work, and its unlisted files.
 
-        A process that has lost the lease removes nothing.
+        A file is unlisted if neither a manifest nor a candidate names it. A process that has lost
+        the lease removes nothing.
         """
         # The next start removes what remains.
         with suppress(DataError, JobFileError, TemporaryError, OSError):

@@ -136,7 +136,8 @@ class Nearest:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the index (n,) int32 of the point nearest to every row of X (n, d) float32.
 
-        With clusters, it is the index of a point in the nearest point's cluster.
+        If the points have clusters, the result may be another point of the nearest point's cluster,
+        since only the cluster counts then.
         """
         cells = self._points, self._numbers, self._cell_clusters, self._low, self._high
         return nearest_point(X, *cells)

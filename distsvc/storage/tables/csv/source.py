@@ -198,7 +198,11 @@ class _Files(NamedTuple):
         return not all(text.are_plain_integers(one.first[name]) for one in files)
 
     def _check_text(self, features: set[str], others: set[str], named: set[str]) -> None:
-        """Raise `DataError` for text that is mostly numbers or not UTF-8, or for grouped digits."""
+        """Raise `DataError` for columns of text that can't be used as they are.
+
+        These are text that is not UTF-8, text that is mostly numbers, and numbers with grouped
+        digits, such as "1,234".
+        """
         for one in self.each:
             found = {}
             for name in [name for name in one.types.names if name in features | others]:
