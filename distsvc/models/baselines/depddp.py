@@ -1,7 +1,8 @@
 """dePDDP: a divisive tree that cuts each cluster's first principal component at a density minimum.
 
-The symbols of Tasoulis, Tasoulis and Plagianakos (2010): p are a node's `positions_along` its first
-principal component, f_hat(x; h) is `density.binned_density`, and x* `density.lowest_minimum`.
+Tasoulis, Tasoulis and Plagianakos (2010) write p for the projections of a node's rows, which
+`positions_along` computes. `density.binned_density` estimates their density f_hat(x; h), and
+`density.lowest_minimum` returns its lowest minimum x*.
 """
 
 import heapq
@@ -35,7 +36,8 @@ class DePDDP(TreeBaseline):
         fewer clusters.
     bandwidth : float, default=1.06
         Standard deviation of the kernel in units of s N^-1/5, for a node of N rows whose
-        projections have the standard deviation s. 1.06 is Silverman's, optimal for normal rows.
+        projections have the standard deviation s. 1.06 is Silverman's factor, which is optimal for
+        normally distributed projections.
     trim : float, default=0.01
         Minimum share of the node's rows on each side of a split, 0 to 0.5. It keeps a few outliers
         from becoming a cluster.
@@ -52,14 +54,16 @@ class DePDDP(TreeBaseline):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row, 0 the largest. Equal to ``predict(X)``.
     probabilities_ : ndarray of shape (n,), float32
-        Share of each row's own cluster. A row near a hyperplane has shares on both sides.
+        Share of every row in its own cluster. Near a hyperplane, clusters on its other side also
+        have a share of the row.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus the distance of every row to the nearest hyperplane on its path: high near another
         cluster. No row counts as outside, however far it is from all others.
     n_clusters_ : int
         Number of clusters.
     directions_ : ndarray of shape (n_nodes, d), float32
-        A node's first principal component, of unit length, its largest entry positive. 0 in a leaf.
+        A node's first principal component, of unit length. Its entry with the largest absolute
+        value is positive. A leaf's direction is zero.
     thresholds_ : ndarray of shape (n_nodes,), float64
         A row x goes to the first child if ``direction . (x - centre_)`` is at most the threshold.
     children_ : ndarray of shape (n_nodes, 2), int64
@@ -71,7 +75,7 @@ class DePDDP(TreeBaseline):
     counts_ : ndarray of shape (n_nodes,), int64
         Number of rows of every node.
     centre_ : ndarray of shape (d,), float64
-        The origin of the rows.
+        Mean of X, which is subtracted from rows.
 
     Notes
     -----
@@ -135,7 +139,7 @@ class DePDDP(TreeBaseline):
 
 
 class Growth:
-    """State of a tree while it grows on centred rows Z (n, d) float32: nodes, leaves, splits."""
+    """A tree of `DePDDP` while it grows from centred rows Z (n, d) float32."""
 
     def __init__(self, Z: np.ndarray, parameters: DePDDP):
         self.Z, self.parameters = Z, parameters
@@ -155,7 +159,7 @@ class Growth:
         self._add(rows[~below])
 
     def _add(self, members: np.ndarray) -> None:
-        """Add a leaf with the rows `members` (m,), and find its possible split."""
+        """Add a leaf of the rows `members` (m,). If it can be split, put the split on `heap`."""
         node, nothing = len(self.nodes), np.zeros(self.Z.shape[1], np.float32)
         self.members[node] = members
         of = {"direction": nothing, "threshold": 0.0, "children": (NO_CHILD, NO_CHILD)}

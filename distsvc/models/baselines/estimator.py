@@ -20,7 +20,7 @@ from distsvc.models.rules.rule import Rule
 
 
 class Baseline(ClusterMixin, DescribesRows):
-    """Base of estimators whose fitted model is a few arrays that label any row."""
+    """Base of all baselines. `_rule` returns the rule of a fit, which labels any row."""
 
     algorithm: str
     labels_: np.ndarray
@@ -75,12 +75,12 @@ class Baseline(ClusterMixin, DescribesRows):
         return map_blocks(self._rule().labels, X, self.n_jobs)
 
     def _order(self, n_rows: int, seed: int) -> np.ndarray:
-        """Return the row numbers (n,) in the order of learning, by ascending random key."""
+        """Return the row numbers (n,) in the random order in which rows are learned."""
         rows = np.arange(n_rows)
         return rows if self._in_order else np.argsort(row_keys(seed, rows))
 
     def _groups(self, k: int) -> np.ndarray:
-        """Return each cluster's group (n_clusters,) int64, 0 to k - 1, if k groups are formed."""
+        """Merge the clusters into k groups; return each cluster's group (n_clusters,) int64."""
         raise NotImplementedError
 
     def _hold_rows(self, X: np.ndarray) -> None:
@@ -95,7 +95,7 @@ class Baseline(ClusterMixin, DescribesRows):
 
 
 class CentreBaseline(Baseline):
-    """A baseline whose clusters are the cells around centres."""
+    """A baseline in which every row belongs to the cluster with the nearest centre."""
 
     n_clusters: int
     random_state: RandomState
@@ -109,14 +109,14 @@ class CentreBaseline(Baseline):
         self._fit_centres(X, X[self._order(len(X), seed)], seed)
 
     def _fit_centres(self, X: np.ndarray, shuffled: np.ndarray, seed: int) -> None:
-        """Fit centres to `shuffled` rows (n, d) float64, and label the rows in X's order."""
+        """Fit centres to `shuffled`, the rows of X (n, d) in random order. Then label X itself."""
         raise NotImplementedError
 
     def _groups(self, k: int) -> np.ndarray:
         return self._rule().groups(self._sizes(), k)
 
     def _sizes(self) -> np.ndarray:
-        """Return the size (k,) of each cluster: the sum of its rows, weights or memberships."""
+        """Return the size (k,) of each cluster, by default its number of rows."""
         return np.bincount(self.labels_, minlength=len(self.cluster_centers_))
 
     def _rule(self) -> Centres:
@@ -156,7 +156,7 @@ class TreeBaseline(Baseline):
     _spreads: np.ndarray
 
     def _take_tree(self, nodes: Nodes, counts: np.ndarray, spreads: np.ndarray) -> None:
-        """Set the tree's attributes; leaves are numbered by `counts` (n_nodes,), largest first."""
+        """Store a tree. Its leaves become clusters; cluster 0 has the highest of the `counts`."""
         self.directions_, self.thresholds_, self.children_ = nodes
         self.clusters_, self._spreads = leaves_by_size(self.children_, counts), spreads
         self.n_clusters_ = int(self.clusters_.max()) + 1

@@ -12,9 +12,9 @@ from distsvc.models.baselines.rules import Centres
 
 @dataclass(eq=False, repr=False)
 class KMeans(CentreBaseline):
-    """Clusters are the cells around centres with the least sum of squared distances.
+    """k-means: every row belongs to the cluster with the nearest centre.
 
-    `sklearn.cluster.KMeans` computes the centres.
+    `sklearn.cluster.KMeans` computes the centres, which minimise the sum of squared distances.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class KMeans(CentreBaseline):
     labels_ : ndarray of shape (n,), int32
         The cluster of the nearest centre, 0 the largest.
     probabilities_ : ndarray of shape (n,), float32
-        Share of each row's own cluster: 1 / r^4 divided by its sum over all clusters, with r the
-        distance to a centre.
+        Share of every row in its own cluster: 1 / r^4 divided by its sum over all clusters, with r
+        the distance to a centre.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus the distance of every row to the nearest border of its cluster: high near another
         cluster. No row counts as outside, however far it is from all others.

@@ -28,7 +28,7 @@ DISTANCE_BLOCK_ROWS = 4096
 NO_CHILD = -1
 
 Nodes = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Directions (m, d) float32, thresholds (m,) float64 and children (m, 2) int64 of nodes."""
+"""Nodes of a tree: directions (m, d) float32, thresholds (m,) float64, children (m, 2) int64."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ class Centres(Rule):
         return labels
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the memberships (n, k) float32 of fuzzy c-means with the fuzzifier 1.5."""
+        """Return shares (n, k) float32 proportional to 1 / r^4, with r the distance to a centre."""
         shares = np.empty((len(Z), self.n_clusters), np.float32)
         for part, squared in self._squared_distances(Z):
             shares[part] = memberships_of(squared, 1.5)
         return shares
 
     def groups(self, sizes: np.ndarray, k: int) -> np.ndarray:
-        """Return the group (m,) int64, 0 to k - 1, of each of m clusters, merged into k groups.
+        """Merge m clusters into k groups; return each cluster's group (m,) int64, 0 to k - 1.
 
         Ward's method: repeatedly merge the groups a and b whose merger raises the sum of squares
         least, by |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. Ties go to the first pair. `sizes`
@@ -148,7 +148,7 @@ def memberships_of(squared: np.ndarray, m: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Splits(Rule):
-    """Rule that labels a row by its leaf, for `DePDDP` and `SPDC`."""
+    """Rule of the trees of `DePDDP` and `SPDC`, in which each leaf is a cluster."""
 
     form: ClassVar[str] = "splits"
     shared: ClassVar[str] = BY_HYPERPLANES
@@ -181,7 +181,7 @@ class Splits(Rule):
         return int(self.clusters.max()) + 1
 
     def check(self) -> None:
-        """Raise DataError unless each leaf, and no inner node, has its own cluster."""
+        """Raise DataError unless every leaf has a cluster of its own and inner nodes have none."""
         leaves = self.children[:, 0] == NO_CHILD
         if not np.array_equal(self.clusters >= 0, leaves) or self.n_clusters != leaves.sum():
             raise DataError("array clusters: expected a cluster of its own for each leaf")
@@ -205,7 +205,7 @@ class Splits(Rule):
         return shares
 
     def groups(self, k: int) -> np.ndarray:
-        """Return the group (m,) int64, 0 to k - 1, of each of m clusters, merged into k groups.
+        """Merge m clusters into k groups; return each cluster's group (m,) int64, 0 to k - 1.
 
         The groups are the leaves of the tree after its first k - 1 splits. Nodes are numbered in
         the order of splits.
@@ -222,9 +222,10 @@ class Splits(Rule):
 
 
 def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
-    """Yield each node's number, its row numbers in Z (n, d) float32, and the rows' positions.
+    """Send rows Z (n, d) float32 down a tree, and yield every node with the rows that reach it.
 
-    Positions are projections on the node's direction; None in a leaf.
+    A node is yielded as its number, the row numbers, and the rows' projections on its direction. A
+    leaf has no direction, so its projections are None.
     """
     directions, thresholds, children = nodes
     waiting = [(0, np.arange(len(Z)))]
@@ -243,8 +244,8 @@ def walk(nodes: Nodes, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndar
 def leaves_by_size(children: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return the cluster (m,) int32 of each leaf, and -1 for inner nodes.
 
-    Clusters are numbered by the leaves' numbers of rows, `counts` (m,), the largest first; ties by
-    node.
+    The leaf with the most rows, by `counts` (m,), is cluster 0. Of leaves with equally many rows,
+    the leaf with the lowest number comes first.
     """
     leaves = np.flatnonzero(children[:, 0] == NO_CHILD)
     numbers = np.full(len(children), NO_CHILD, np.int32)

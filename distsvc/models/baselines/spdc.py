@@ -1,8 +1,8 @@
-"""SPDC-style clustering: dePDDP's tree, grown from a stream.
+"""SPDC-style clustering: dePDDP's tree of cuts grows row by row from a stream.
 
 The paper, Tasoulis, Tasoulis and Plagianakos (2012), has no public code. A node's first principal
 direction is computed by CCIPCA (Weng, Zhang and Hwang 2003). The window, the test of a minimum and
-the bounds are not from the papers.
+the limits on splits are our own.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -20,7 +20,7 @@ from distsvc.models.rows.scaling import subtract_centre
 
 
 class StreamState:
-    """Arrays of the kernel `stream_rows`, with room for the maximum number of nodes."""
+    """SPDC's growing tree, stored in arrays with an entry for every possible node."""
 
     n_used = 1  # nodes so far
 
@@ -43,7 +43,7 @@ class StreamState:
 
 @dataclass(eq=False, repr=False)
 class SPDC(StreamBaseline, TreeBaseline):
-    """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
+    """Clusters are the leaves of a tree of cuts at density minima, which grows from a stream.
 
     A leaf updates the mean and the first principal component of its rows, row by row. It collects
     projections of rows in a window, and estimates their density whenever the window is full. If the
@@ -56,12 +56,14 @@ class SPDC(StreamBaseline, TreeBaseline):
         Number of projections from which a leaf's density is estimated, at least 50. A leaf's first
         window is not tested, because the leaf's direction is still changing.
     valley : float, default=2.0
-        Minimum z of a clear minimum (`distsvc.models.hyperplanes.tree.valley`). A leaf is tested
-        many times, so some minimum appears by chance.
+        Significance z that a density minimum needs to split a leaf. It is computed by
+        `distsvc.models.hyperplanes.tree.valley`. A leaf is tested many times, so some minimum
+        appears by chance.
     bandwidth : float, default=1.06
         Standard deviation of the kernel, as in `DePDDP` for a node of ``window`` rows.
     amnesia : float, default=2.0
-        l of CCIPCA, at least 0: a new row has 1 + l times its weight in a plain mean.
+        Amnesic parameter l of CCIPCA, at least 0. A new row has 1 + l times the weight that it
+        would have in a plain mean.
     max_clusters : int, default=128
         Maximum number of leaves. Memory is O(max_clusters (d + window)).
     n_jobs : int or None, default=None
@@ -74,7 +76,7 @@ class SPDC(StreamBaseline, TreeBaseline):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row of `fit`, 0 the largest. Equal to ``predict(X)``.
     n_clusters_ : int
-        Number of leaves. A leaf from late in the stream may have no rows.
+        Number of leaves. A leaf that was added near the end of the stream may have no rows.
     directions_, thresholds_, children_, probabilities_, outlier_scores_ : ndarrays
         As in `DePDDP`.
     centre_ : ndarray of shape (d,), float64
