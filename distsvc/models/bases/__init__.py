@@ -1,1 +1,1 @@
-"""Base classes of estimators: checks of rows, fits in passes, streams, lazy attributes."""
+"""Base classes of estimators, with the checks of rows and the passes over rows that they share."""

@@ -12,7 +12,7 @@ from distsvc.models.bases.values import Values
 
 
 class MixedClusterEstimator(OutlierEstimator):
-    """Estimator whose engine models the columns of a table."""
+    """Base of estimators that also take tables with categories and missing values."""
 
     n_jobs: int | None
 
@@ -26,11 +26,11 @@ class MixedClusterEstimator(OutlierEstimator):
         return tags
 
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
-        """Return a table X as rows (n, d) of numbers and codes of categories.
+        """Convert a table X to rows (n, d) of numbers, in which codes stand for categories.
 
-        With `reset`, as in `fit`, the columns and categories are stored. Later tables need these
-        columns, and get the codes of these categories. X is returned unchanged if it is an array,
-        if it is not in memory, or if the table of `fit` has no categories and no missing values.
+        With `reset`, as in `fit`, the table's columns and categories are stored. Without it, X must
+        have the stored columns, and its categories get the stored codes. X is returned unchanged if
+        it is an array, if it is not in memory, or if the table of `fit` is numeric and complete.
         """
         if reset:
             self._levels: tuple[Levels | None, ...] | None = None

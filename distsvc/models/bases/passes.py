@@ -1,8 +1,8 @@
-"""Base classes of estimators, the passes over their rows, and printed lines about their phases.
+"""Base classes of estimators that read their rows in several passes.
 
-A fit makes the passes of a job. The first pass draws the pilot and the sample by the rows' keys
-(`distsvc.models.rows.sampling`). Some algorithms then read all rows again. The last pass labels the
-rows. The results for a table have the same bits as for a NumPy array of its rows.
+A fit reads the rows as often as a job does. The first pass draws the pilot and the sample by the
+rows' keys (`distsvc.models.rows.sampling`). Some algorithms then read all rows again. The last pass
+labels the rows. A table and a NumPy array of its rows give exactly the same results.
 """
 
 import warnings
@@ -34,7 +34,7 @@ class CheckedRows(ArrayRows):
     """Input of an array that scikit-learn has checked."""
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yield blocks without another check, since some estimators take missing values."""
+        """Yield blocks without a check for finite values, since some estimators take NaN."""
         return self._joined(block_rows(self.n_features))
 
 
@@ -62,7 +62,7 @@ def map_rows(
 
 
 class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
-    """Base of estimators whose engine has a rule that labels rows."""
+    """Base of estimators that read rows in passes and learn a rule, which labels any row."""
 
     verbose: int
     notes_: list[str]
@@ -117,9 +117,9 @@ class ClusterEstimator(ScoresRows, ClusterMixin, DescribesRows):
         return map_rows(self, X, self._values("label"), self.n_jobs)
 
     def predict_proba(self, X: TableLike) -> LazyValues:
-        """Return the shares of all clusters in every row, which add up to 1.
+        """Return the share of every row in each cluster. The shares of a row add up to 1.
 
-        Shares compare clusters. They don't show whether a row is outside all clusters.
+        Shares compare clusters with each other, so a row outside all clusters has shares, too.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class Phases:
 
 
 class Passes:
-    """Passes over the input of one fit; `seed` determines the rows' keys."""
+    """Reads the rows of one fit several times; `seed` determines each row's random key."""
 
     # Set by `draw`:
     n_rows: int
@@ -236,7 +236,7 @@ class Passes:
     def draw(self, key_ranges: Callable[[int], Ranges]) -> tuple[np.ndarray, np.ndarray]:
         """Read all rows once; return the sample's rows (s, d) and keys (s,), sorted by key.
 
-        ``key_ranges(n_rows)`` returns the sample's key ranges.
+        The sample consists of the rows whose keys lie in the ranges ``key_ranges(n_rows)``.
         """
         held, ends = _LowestKeys(self.source, key_ranges), self.source.watched()
         for keys, block in self._blocks():
@@ -268,9 +268,9 @@ class Passes:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
     def values(self, *columns: OfRows) -> list[LazyValues]:
-        """Return the values (n,) of all rows by each function in `columns`, in another pass.
+        """Read all rows again; return the values (n,) that each function in `columns` computes.
 
-        Values are lazy if the rows are lazy. The errors are the same as in `again`.
+        Values are lazy if the rows are lazy. Raise UnusableRowsError if the rows have changed.
         """
         if self.source.lazy:
             return [self.source.map(of_rows) for of_rows in columns]
@@ -282,7 +282,7 @@ class Passes:
         return found
 
     def prepared(self, values: Values) -> np.ndarray:
-        """Return all rows as prepared for the rule of `values`, (n, D) float32, in another pass."""
+        """Read all rows again; return them as `values.prepared` converts them, (n, D) float32."""
         Z, done = np.empty((self.n_rows, len(values.centre)), np.float32), 0
         for block, _ in self.again():
             Z[done : done + len(block)] = values.prepared(block)
@@ -332,7 +332,7 @@ class _LowestKeys:
         return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
-        """Lower `limit` so that sample and pilot stay complete; drop the rows with higher keys."""
+        """Drop the rows that neither sample nor pilot can need, and lower the `limit` of keys."""
         keys = np.concatenate(self.keys)
         pilot = int(np.partition(keys, PILOT_ROWS)[PILOT_ROWS]) if len(keys) > PILOT_ROWS else 2**64
         self.limit = max(self.key_ranges(max(self.n_rows, 1))[-1][1], pilot)

@@ -1,4 +1,4 @@
-"""Checks of an estimator's rows: scikit-learn's checks, and a limit of row length."""
+"""Checks of an estimator's rows: scikit-learn's checks, and a maximum norm of each row."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,10 +13,10 @@ from distsvc.inputs.rows import check_array
 from distsvc.models.rows.scaling import check_length
 
 TableLike: TypeAlias = Any
-"""Rows (n, d): an array, dense or sparse, or an object that `inputs.given.opened` reads."""
+"""Rows (n, d): an array, dense or sparse, or a table, such as a polars or dask dataframe."""
 
 LazyValues: TypeAlias = Any
-"""Values of rows, (n,) or (n, k): an array, or as lazy as the rows."""
+"""Values of rows, (n,) or (n, k): a NumPy array, or a dask collection for rows of dask."""
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -24,8 +24,9 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
     """Return rows X (n, d), float64 or float32, after the checks of scikit-learn's `validate_data`.
 
-    UnusableRowsError: a row is too long, or X has text, times, masked values or fields. TypeError:
-    X is not in memory (such as a dask array), or sparse and not accepted.
+    Raise UnusableRowsError if a row's norm is too large, or if X has text, times or masked values.
+    It is also raised for a structured array. Raise TypeError if X is not in memory (such as a dask
+    array), or if it is sparse and the estimator takes only dense rows.
     """
     from sklearn.utils.validation import validate_data
 
@@ -70,7 +71,7 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
 def reject_weights(fit: Fit) -> Fit:
     """Wrap the `fit` of an estimator, so that `sample_weight` raises an error with the reason.
 
-    `fit` has no parameter `sample_weight`, by which scikit-learn detects support of weights.
+    scikit-learn would take a parameter `sample_weight` as support of weights, so `fit` has none.
     """
 
     @wraps(fit)

@@ -1,4 +1,4 @@
-"""Labels, scores and shares of rows by a rule, and the lazy attributes of estimators.
+"""Functions that compute labels, scores and shares of rows, and lazy attributes of estimators.
 
 Probabilities and outlier scores can take as long as a fit, so they are computed on first access.
 """
@@ -41,7 +41,7 @@ class ModelledColumns(Protocol):
 
 @dataclass(frozen=True)
 class Values:
-    """Labels, scores or shares of rows by a rule, as a picklable function.
+    """A picklable function that computes labels, scores or shares of rows by a rule.
 
     `column` is a key of `DTYPES`: ``label``, ``score``, ``share`` (the shares of all clusters),
     ``probability`` (the share of the row's own cluster) or ``outlier_score`` (minus the score).
@@ -66,7 +66,7 @@ class Values:
         return np.arange(d) if self.columns is None else self.columns.firsts
 
     def prepared(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) in the form (n, D) for the rule: modelled or centred."""
+        """Convert raw rows X (n, d) to the rows (n, D) that the rule takes."""
         if self.columns is not None:
             return self.columns.centred(X, self.centre)
         dtype = np.float64 if self.rule.float64 else np.float32
@@ -91,7 +91,7 @@ class Values:
 
 
 LAZY_ATTRIBUTES = {"probabilities_": "probability", "outlier_scores_": "outlier_score"}
-"""Attributes that are computed on first access, and the `column` of their `Values`."""
+"""Attributes that are computed on first access, and the `Values.column` that each contains."""
 
 
 class DescribesRows(FitsRows, BaseEstimator):
@@ -114,7 +114,7 @@ class DescribesRows(FitsRows, BaseEstimator):
 
     @property
     def exemplars_(self) -> list[np.ndarray]:
-        """Indices of each cluster's rows of `fit` with the highest scores, at most five."""
+        """Indices of up to five rows of `fit` for each cluster: its rows of the highest scores."""
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
@@ -148,7 +148,7 @@ class DescribesRows(FitsRows, BaseEstimator):
     def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
         """Return the labels for another number of clusters, without learning again.
 
-        Baselines merge clusters: centres by Ward's method, the leaves of a tree by its later
+        Baselines merge their clusters: centres by Ward's method, and a tree by undoing its latest
         splits.
 
         Parameters
@@ -179,7 +179,7 @@ class DescribesRows(FitsRows, BaseEstimator):
         raise NotImplementedError
 
     def _settle(self) -> None:
-        """Raise NotFittedError before a fit; find a stream's clusters if they are not yet found."""
+        """Raise NotFittedError before a fit. After `partial_fit`, find clusters if necessary."""
         check_is_fitted(self, "labels_")
 
     def _values(self, column: str) -> Values:
@@ -192,7 +192,7 @@ class DescribesRows(FitsRows, BaseEstimator):
         self._held = rows
 
     def _forget(self, *names: str) -> None:
-        """Delete the attributes `names` and the attributes of the rows of `fit`, if they exist."""
+        """Delete the attributes that describe the rows of `fit`, and the attributes `names`."""
         for name in ("labels_", "_held", "_rows", *LAZY_ATTRIBUTES, *names):
             self.__dict__.pop(name, None)
 
