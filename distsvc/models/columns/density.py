@@ -18,7 +18,7 @@ MAX_CELLS = 150
 """Maximum number of cells of a column; if it has more values, neighbouring ones share a cell."""
 
 MAX_NORMALS = 3
-"""Maximum number of normals in a column's density."""
+"""Maximum number of normal components in a column's density."""
 
 DENSITY_STEPS, DENSITY_TOLERANCE = 80, 1e-2
 """Maximum EM iterations, and the gain in nats below which they end."""
@@ -27,13 +27,13 @@ DENSITY_ROUNDING = 1e-9
 """Maximum change of a density between cells that counts as rounding, relative to its maximum."""
 
 ORIGIN_GRID = 4096.0
-"""Step between possible origins of squares in `moments`, in units of a density's spread.
+"""Grid step of the origin in `ColumnDensity.moments`, relative to the spread of the density.
 
-Squares about an origin near the mean don't cancel the digits of the variance.
+Squares are summed about a grid point near the mean, so that the variance keeps its digits.
 """
 
 KNOTS_PER_NORMAL = 64
-"""Number of knots for each normal, where a distribution function is tabulated."""
+"""Number of points for each normal at which a distribution function is tabulated."""
 
 
 def _root(x: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ INVERSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a column and their rows; the outermost two cells have no outer end."""
+    """The cells of a column, with row counts. The first and the last cell extend to infinity."""
 
     edges: np.ndarray  # (m - 1,) float64: borders between neighbouring cells
     counts: np.ndarray  # (m,) float64: number of rows in each cell
@@ -163,7 +163,7 @@ class ColumnDensity:
 
     @property
     def moments(self) -> tuple[float, float]:
-        """Mean and standard deviation on the scale."""
+        """Mean and standard deviation of the density on its scale, such as the logarithm."""
         # Squares of a distant mean would cancel the variance, so sums are about an origin nearby.
         # It is 0 for most columns.
         grid = ORIGIN_GRID * float(np.ptp(self.means) + self.sds.max())
@@ -175,10 +175,10 @@ class ColumnDensity:
 
 
 def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
-    """Return the density of a column with the highest BIC among `scales` and numbers of normals.
+    """Fit several densities on each of the `scales`, and return the density with the highest BIC.
 
-    A scale other than "identity" needs a higher BIC than "identity" in two comparisons: of the best
-    densities, and of single normals. Return None if no scale is defined for all edges of cells.
+    Another scale must have a higher BIC than "identity" twice: with its best density, and with a
+    single normal. Return None if no scale is defined for all edges of cells.
     """
     best: ColumnDensity | None = None
     plain = -np.inf  # BIC of one normal on the scale "identity"

@@ -61,7 +61,7 @@ def described(
 
 
 def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescription:
-    """Describe a column of numbers; a zero-inflated column has the scale of its `amounts`."""
+    """Describe a column of numbers. The scale of a zero-inflated column ignores the spike."""
     of = column.map if column.amounts is None else column.amounts
     kind = column.kind
     reason = {

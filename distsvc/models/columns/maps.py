@@ -34,8 +34,8 @@ Below it, these scales are nearly straight lines over the column, and lose digit
 """
 
 MAX_RANGES = 1e12
-"""Maximum distance, in lengths of the learned range, at which values outside the domain of the
-scale are extrapolated. Values beyond it are mapped as at this distance."""
+"""Maximum distance from the learned range, in units of its length, for values outside the domain of
+the scale. Values that are farther away are mapped as if they were at this distance."""
 
 ROUNDING = 2.0**-23
 """Maximum distance of values that count as equal, relative to their size.
@@ -61,8 +61,8 @@ class NumberMap:
 
     A column with one peak is mapped to a standard normal by its distribution function. A column
     with several peaks is only standardised on its scale, so that the peaks stay apart. Mapped
-    values grow logarithmically beyond `ROBUST_LIMIT`. The arrays are tables; the map is linear
-    between neighbouring entries.
+    values grow logarithmically beyond `ROBUST_LIMIT`. The arrays tabulate the map, which is
+    linear between neighbouring entries.
     """
 
     scale: str  # key of `SCALES`
@@ -72,7 +72,7 @@ class NumberMap:
     first_edge: float  # upper end of the cell of `low`; the lower end is -inf unless `step` is 0
     last_edge: float  # lower end of the cell of `high`; the upper end is inf unless `step` is 0
     places: np.ndarray  # (g,) float64: places on the scale
-    scores: np.ndarray  # (g,) float64: normal scores of the distribution function at `places`
+    scores: np.ndarray  # (g,) float64: normal quantiles of the probabilities below `places`
     targets: np.ndarray  # (g,) float64: mapped values; `scores` unless there are several peaks
     values: np.ndarray  # (h,) float64: stored values
     mapped: np.ndarray  # (h,) float64: mapped medians of the cells of `values`
@@ -144,7 +144,8 @@ class NumberMap:
     def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> Self:
         """Return the map of an ordinal column, with a threshold between neighbouring values.
 
-        As in an ordered probit, thresholds cut a standard normal by the shares of the values.
+        As in an ordered probit model, a value stands for an interval between two thresholds. Its
+        share of the rows is the probability of the interval for a standard normal variable.
         """
         scores = ndtri(np.cumsum(cells.counts)[:-1] / cells.counts.sum())
         edges = cells.edges
@@ -154,7 +155,7 @@ class NumberMap:
         return replace(found, is_ordinal=len(distinct) > 2)._tabled(distinct)
 
     def _tabled(self, distinct: np.ndarray) -> Self:
-        """Return this map with `values` and `mapped` set, from ascending distinct values (u,).
+        """Return this map with the tables `values` and `mapped` for ascending distinct values (u,).
 
         If there are more than `MAX_CELLS` values, mapped values are divided into `MAX_CELLS` / 2
         intervals. The table has only the first and the last value of each interval.
@@ -171,7 +172,7 @@ class NumberMap:
         return replace(self, values=distinct[rising], mapped=mapped[rising])
 
     def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the normal scores (n,) of the quantiles `shares` (n,) in the cells of x (n,)."""
+        """Return the normal score (n,) at a quantile of each x's cell; share 0.5 is the median."""
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -221,9 +222,9 @@ class NumberMap:
         return np.where(np.isfinite(place), outside, off_scale)
 
     def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
-        """Return mapped values (n,) of x (n,): medians of their cells, or draws from them.
+        """Map each x (n,) to the median of its cell, or to a random draw from its cell.
 
-        Random numbers `uniforms` (n,) in (0, 1) give draws.
+        Draws need random numbers `uniforms` (n,) in (0, 1). If these are None, return medians.
         """
         if uniforms is not None:
             scores = self._scores_in_cells(x, uniforms)
@@ -305,13 +306,13 @@ _NO_TABLE = np.zeros(0), np.zeros(0)
 
 
 def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
-    """Return the first and last of ascending values (u,), and the midpoints to their neighbours."""
+    """Return `low`, `high`, `first_edge` and `last_edge` of a `NumberMap` for ascending values."""
     edges = (distinct[0] + distinct[1]) / 2.0, (distinct[-2] + distinct[-1]) / 2.0
     return float(distinct[0]), float(distinct[-1]), float(edges[0]), float(edges[1])
 
 
 def possible_scales(distinct: np.ndarray, given: GivenColumn) -> list[str]:
-    """Return the scales to try for ascending distinct values (u,); only the `given` one, if any."""
+    """Return the scale from the job file, or else the scales to try for ascending values (u,)."""
     if given.scale is not None:
         return [given.scale]
     scales = ["identity"]
@@ -335,7 +336,7 @@ def rounding_error(value: float, gap: float) -> float:
 
 
 def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return x (n,) by the piecewise linear function with `values` (g,) at `knots` (g,).
+    """Evaluate at x (n,) the piecewise linear function that has the `values` (g,) at `knots` (g,).
 
     The outermost pieces extend beyond the knots.
     """

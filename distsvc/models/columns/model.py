@@ -50,9 +50,9 @@ SALT_ROWS = 64
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """The model of a column of codes: a flag, or a category with levels.
+    """The model of a flag, which has two codes, or of a category, which has more.
 
-    Its prepared columns are the latent variables, then the level's number.
+    Its prepared columns are the latent variables and, last, the number of the code (the level).
     """
 
     codes: np.ndarray  # (L,) float64: learned codes, ascending
@@ -154,7 +154,7 @@ class NumberColumn:
     """
 
     map: NumberMap  # map of all values
-    spike: float | None  # minimum or maximum that many rows have, usually 0; None without amounts
+    spike: float | None  # frequent minimum or maximum, usually 0; None if not zero-inflated
     amounts: NumberMap | None  # map of the values besides the spike; None if not zero-inflated
 
     @property
@@ -250,13 +250,13 @@ class PreparedLayout:
     width: int  # number of prepared columns
     latent: np.ndarray  # (r,): continuous variables, which level trees and graphs use
     numbers: np.ndarray  # (p,): numbers that a mixture uses
-    absent: np.ndarray  # (p,): flag of each number, 0 unless the number is missing
-    levels: np.ndarray  # (q,): levels that a mixture uses, -1 where missing; some are in `absent`
-    n_levels: np.ndarray  # (q,): number of levels of each category
+    absent: np.ndarray  # (p,): flag of each number, which is 0 if a row has the number
+    levels: np.ndarray  # (q,): levels and flags of spikes that a mixture uses, -1 where missing
+    n_levels: np.ndarray  # (q,): number of levels of each column in `levels`
 
     @property
     def flags(self) -> np.ndarray:
-        """Indices (p,) int64 in `levels` of the numbers' flags; -1 if not zero-inflated."""
+        """Index (p,) int64 of each number's flag in `levels`; -1 if it is not zero-inflated."""
         same = self.absent[:, None] == self.levels
         return np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, -1)
 
@@ -279,7 +279,7 @@ class ColumnModel:
 
     columns: list[NumberColumn | CategoryColumn | None]  # models, or None for unused columns
     salts: np.ndarray  # (d,) uint64: salt of each stored column
-    axes: np.ndarray | None = None  # (q, r) float64: components; mixtures then use only these
+    axes: np.ndarray | None = None  # (q, r) float64: if set, mixtures use only these components
 
     @classmethod
     def of(
@@ -319,10 +319,11 @@ class ColumnModel:
     def along_components(
         self, pilot: np.ndarray, rows: np.ndarray, before: Self | None = None
     ) -> Self:
-        """Return this model with `axes`: principal components of the latent variables above noise.
+        """Return this model with `axes`: the principal components whose variance exceeds noise.
 
-        They are computed from stored pilot rows (m, d) with the row numbers `rows` (m,). The axes
-        of the previous model `before` are kept if it has axes of the same latent variables.
+        They are computed from the latent variables of stored pilot rows (m, d) with the row numbers
+        `rows` (m,). The axes of the previous model `before` are kept if it has axes of the same
+        latent variables.
         """
         assert self.axes is None
         axes = None
@@ -334,7 +335,7 @@ class ColumnModel:
 
     @cached_property
     def layout(self) -> PreparedLayout:
-        """Indices of the prepared columns by their use; all but `firsts` are sorted by salt."""
+        """Indices of prepared columns for each use. All but `firsts` are in the order of salts."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
         empty: list[list[int]] = [[] for _ in range(5)]
@@ -392,7 +393,7 @@ class ColumnModel:
         return out
 
     def of_columns(self, places: Sequence[int | None]) -> Self:
-        """Return the model of a selection of the columns, in the order of their indices `places`.
+        """Return a model with selected columns: `places` are their indices here, in the new order.
 
         None in `places` adds a column without a model. `axes` are kept only if all columns stay.
         """
@@ -403,7 +404,7 @@ class ColumnModel:
         return replace(self, columns=columns, salts=np.array(salts, np.uint64), axes=axes)
 
     def draws(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draw stored values for the p numbers of a mixture; `prepared` has the same draws, mapped.
+        """Draw stored values for the p numbers that mixtures use; `prepared` maps the same draws.
 
         X (n, d) are stored rows with the row numbers `rows` (n,). Return three arrays: the indices
         (n, p) int64 of cells, `NumberColumn.draws` (4, n, p), and the stored values (n, p), NaN
@@ -429,7 +430,7 @@ class ColumnModel:
         return self.prepared(X, rows)[:, self.layout.latent]
 
     def origin(self, centre: np.ndarray) -> np.ndarray:
-        """Return an origin (width,) of prepared rows: `centre` (r,) in latent columns, else 0."""
+        """Return the origin (width,) with `centre` (r,) in the latent columns and 0 elsewhere."""
         origin = np.zeros(self.layout.width)
         origin[self.layout.latent] = centre
         return origin
@@ -439,7 +440,7 @@ class ColumnModel:
 
     @property
     def tables(self) -> np.ndarray:
-        """All numbers to save: the tables of the columns, then the axes, (t,) float64."""
+        """All numbers of the model in one array (t,) float64, from which `restored` rebuilds it."""
         parts = [part for one in self.columns if one is not None for part in one.tables()]
         if self.axes is not None:
             parts.append(self.axes.ravel())
@@ -565,7 +566,7 @@ def _column_of(
 
 
 def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: GivenColumn) -> bool:
-    """Return True if a column's previous model has the kind and scale that are given, if any."""
+    """Return True if a column's previous model agrees with the kind and scale in the job file."""
     if isinstance(before, CategoryColumn):
         return given.scale is None and given.kind not in _NUMBER_KINDS
     decides = given.kind in (*_NUMBER_KINDS, "binary", "category")
@@ -576,9 +577,9 @@ def _is_as_given(before: NumberColumn | CategoryColumn, nominal: bool, given: Gi
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
     """Return the spike of a column of distinct values (u,), or None if it is not zero-inflated.
 
-    The spike is the most frequent value if it is repeated, and is the minimum or maximum. A
-    probability of the spike with a density of all other values must have a higher BIC than one
-    density of all values. There is no spike among fewer than four distinct values: with three, a
+    The spike is the most frequent value if it is repeated, and is the minimum or maximum. A model
+    with a separate probability of the spike must have a higher BIC than one density of all values.
+    There is no spike among fewer than four distinct values: with three, a
     density has as many parameters as there are free probabilities.
     """
     n, at = float(counts.sum()), int(counts.argmax())
