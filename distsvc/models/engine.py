@@ -21,10 +21,13 @@ class Engine(Protocol):
     centre: np.ndarray  # (d,) float64, subtracted from scaled rows; known after `set_pilot`
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the sample of a table with `n_rows` rows."""
+        """Return the ranges of row keys that select the sample from a table of `n_rows` rows."""
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set the state that depends on scaled pilot rows (m, d) float64 of a table of `n_rows`."""
+        """Set the centre, and everything else that is computed from the pilot.
+
+        `pilot` (m, d) float64 are the scaled pilot rows of a table of `n_rows` rows.
+        """
 
     def fitted_facts(self) -> Facts:
         """Return the numeric results of the fit."""

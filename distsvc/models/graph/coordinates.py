@@ -31,7 +31,8 @@ MOST_COORDINATES = 20
 """Number of diffusion coordinates."""
 
 N_DIFFUSED = 32
-"""Number of vectors in the eigensolver's block; more than coordinates, for faster convergence."""
+"""Number of vectors that the eigensolver iterates. It exceeds `MOST_COORDINATES`, because spare
+vectors speed up the convergence."""
 
 RESTARTS = 1e-3
 """Probability per step that the walk restarts at a random row."""
@@ -40,8 +41,8 @@ FEWEST_POINTS = 100
 """Minimum number of points for a graph."""
 
 MOST_TIED = 0.1
-"""Maximum share of points whose neighbours of rank `GRAPH_NEIGHBOURS` and the next rank are equally
-near. With more, as on a lattice, the choice of neighbours and so the clusters are arbitrary."""
+"""Maximum share of points whose last neighbour in the graph is as near as the first one left out.
+With more ties, as on a lattice, the choice of neighbours and so the clusters are arbitrary."""
 
 
 class NoGraphReason(StrEnum):
@@ -53,7 +54,7 @@ class NoGraphReason(StrEnum):
 
 
 def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | NoGraphReason:
-    """Return the coordinates (m, 20) float32 of distinct points (m, p), or the reason for none.
+    """Return diffusion coordinates (m, 20) float32 of distinct points (m, p), or a `NoGraphReason`.
 
     Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the walk's 20 largest eigenvalues below 1,
     descending. psi_i are its right eigenvectors, of mean square 1 in the stationary distribution.
@@ -97,7 +98,7 @@ def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | N
 
 
 def _walk_vectors(weights: csr_array) -> np.ndarray | None:
-    """Return the coordinates (m, 20) float64 from edge `weights`; None for more than 20 pieces."""
+    """Return coordinates (m, 20) float64 from the graph's `weights`; None for over 20 pieces."""
     order = reverse_cuthill_mckee(weights, symmetric_mode=True)  # near rows are near in memory
     weights = weights[order][:, order]
     degrees = weights.sum(axis=1)

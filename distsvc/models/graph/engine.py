@@ -1,4 +1,4 @@
-"""Engine of the graph's view: a level tree of diffusion coordinates, and landmarks for other rows.
+"""Engine that clusters rows by their neighbour graph, and labels all other rows by landmarks.
 
 | step | where |
 |---|---|
@@ -34,7 +34,7 @@ LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Number of landmarks times axes, if that makes more than `LANDMARKS` landmarks."""
+"""Number of coordinates of all landmarks together, if few axes allow more than `LANDMARKS`."""
 
 LANDMARKS_OF_EACH = 20
 """Minimum number of landmarks of each cluster, if it has enough points."""
@@ -46,16 +46,17 @@ class GraphEngine:
     Equal rows are one point of the graph; otherwise repeated rows would be a cluster of their own.
     """
 
-    axes: np.ndarray  # (p, d) float32: axes of distances: all columns, or principal components
+    axes: np.ndarray  # (p, d) float32: dimensions of the graph: all columns or principal components
     keys: np.ndarray  # (m,) uint64: keys of the points, in ascending order
-    points: np.ndarray  # (m, p) float32: distinct rows along the axes, in the order of their keys
+    points: np.ndarray  # (m, p) float32: distinct rows, projected onto the axes, sorted by key
     point_of: np.ndarray  # (n,) int64: index of the point of each row
     coordinates: np.ndarray | None  # (m, q) float32: diffusion coordinates of the points
     without: NoGraphReason | None  # reason if there are no coordinates
     tree: LevelTreeEngine  # clusters the coordinates
     placed: bool  # whether the points are set
-    previous_labels: np.ndarray | None  # labels of the first rows by the previous run's rule
-    medians: np.ndarray | None = None  # (l, p) float32: points with medians of cells, not draws
+    previous_labels: np.ndarray | None  # labels that the previous run's rule gives the first rows
+    # (l, p) float32: pilot rows along the axes, with medians of their cells in place of draws
+    medians: np.ndarray | None = None
     n_jobs: int | None = 1  # threads; the number changes no answer
 
     def __init__(self, parameters: Parameters, seed: int):
@@ -118,7 +119,7 @@ class GraphEngine:
 
     @property
     def seen(self) -> np.ndarray:
-        """Coordinates (m, q) float32 of the points along `tree.ensemble.components`."""
+        """Coordinates (m, q) float32 of the points, in the directions that the tree uses."""
         assert self.coordinates is not None
         return self.tree.seen(self.coordinates)
 
@@ -139,9 +140,10 @@ class GraphEngine:
         return self._numbered(found)[0]
 
     def numbers(self, found: LevelSets) -> np.ndarray:
-        """Return the label (k,) int32 in `labels` of each cluster of a cut; -1 without points.
+        """Return the number (k,) int32 that `labels` gives to each cluster of a cut.
 
         The cut numbers clusters by size on the tree's pilot, `labels` by size on the graph's rows.
+        A cluster without rows of the graph has the number -1.
         """
         return self._numbered(found)[1]
 
@@ -158,7 +160,7 @@ class GraphEngine:
         return number[labels], number
 
     def _are_landmarks(self, labels: np.ndarray) -> np.ndarray:
-        """Return a mask (l,) bool of landmarks among the first l points, which have labels (l,)."""
+        """Return a mask (l,) bool that chooses landmarks from the first l points, by label."""
         order = np.argsort(labels, kind="stable")
         rank_in_cluster = np.arange(len(labels)) - np.searchsorted(labels[order], labels[order])
         mask = np.zeros(len(labels), bool)
@@ -167,19 +169,21 @@ class GraphEngine:
         return mask
 
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
-        """Return the rule from labels (l,) of the first l points; `scored` are fields of `Scored`.
+        """Return the rule that labels rows by landmarks, from labels (l,) of the first l points.
 
-        Landmarks are the first `LANDMARKS` points or more, and the first `LANDMARKS_OF_EACH` points
-        of every cluster. Points are in random order.
+        Landmarks are the first points, at least `LANDMARKS`, and the first `LANDMARKS_OF_EACH`
+        points of every cluster. Points are in random order. `scored` has the values of the rule's
+        fields that it inherits from `Scored`.
         """
         kept, points = self._are_landmarks(labels), self.points[: len(labels)]
         return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)
 
 
 def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) -> Grown:
-    """Train model `number` on coordinates `view` (m, q), sorted by keys (m,); return its tree.
+    """Train model `number` of the ensemble; return its tree, and sums that test the tree's splits.
 
-    Also return the tree's sums (4, b) for `LevelTree.tested`.
+    `view` (m, q) are the points' coordinates, sorted by keys (m,). `LevelTree.tested` explains the
+    sums (4, b).
     """
     blocks = partial(sampling.memory_blocks, view, keys, ensemble.seed)
     tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, int(keys[-1]) + 1)], blocks)
@@ -187,10 +191,10 @@ def grow(ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray) ->
 
 
 def clarity(rows: np.ndarray, seed: int) -> float:
-    """Return the standing of the graph's clusters for the first 3,000 rows (m, d) float64.
+    """Return the standing of the graph's clusters in scaled `rows` (m, d) float64.
 
-    Of two scalings of the columns, choose the one with the higher standing. Rows are in random
-    order. The standing is 0 without a graph, or with only one cluster.
+    A job uses the standing to choose between two scalings of the columns. The first 3,000 rows
+    decide, so `rows` are in random order. The standing is 0 without a graph, or with one cluster.
     """
     engine = GraphEngine(Parameters(**completed("support-vector", {})), seed)
     some = rows[:3_000]

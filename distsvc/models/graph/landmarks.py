@@ -20,15 +20,15 @@ from distsvc.models.support_vector.level_tree.directions import SHRUNK
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 MAX_SPACED = 4_000
-"""Maximum number of landmarks that determine the kernel for shares."""
+"""Maximum number of landmarks from which the gamma of membership shares is computed."""
 
 PLANE = 2.0
-"""Minimum dimension m in `_share_gamma`. For m = `PLANE`, gamma is `SOFTENED` / spacing^2."""
+"""Lower bound on the dimension m in `_share_gamma`, at which gamma is `SOFTENED` / spacing^2."""
 
 
 @dataclass(frozen=True)
 class LandmarkRule(Scored, Rule):
-    """Rule that labels a row by its nearest landmark, with the level tree's scores."""
+    """Rule that labels a row by its nearest landmark. Scores are as in `LevelRule`."""
 
     form: ClassVar[str] = "landmarks"
     shared: ClassVar[str] = (
@@ -41,8 +41,8 @@ class LandmarkRule(Scored, Rule):
     axes: Annotated[np.ndarray, ArrayField("float32", "a d", row_major=False)]
     landmarks: Annotated[np.ndarray, ArrayField("float32", "m a")]  # positions along the axes
     cluster: Annotated[np.ndarray, ClustersField("int32", "m")]  # clusters of the landmarks
-    gamma: Annotated[float, GAMMA]  # kernel width for shares, by `_share_gamma`
-    plane_axes: Annotated[np.ndarray, ArrayField("float32", "2 d")]  # axes of drawings
+    gamma: Annotated[float, GAMMA]  # of the kernel for shares; see `_share_gamma`
+    plane_axes: Annotated[np.ndarray, ArrayField("float32", "2 d")]  # plane of drawings
 
     @classmethod
     def of(
@@ -54,9 +54,11 @@ class LandmarkRule(Scored, Rule):
         labels: np.ndarray,
         scored: dict[str, Any],
     ) -> Self:
-        """Return the rule of landmarks (m, a) along axes (a, d), with their clusters (m,) int32.
+        """Return the rule from landmarks (m, a), which are positions along the axes (a, d).
 
-        Points (n, a) with labels (n,) determine the plane; `scored` are the fields of `Scored`.
+        `cluster` (m,) int32 has the cluster of each landmark. The plane for drawings is chosen so
+        that it separates the points (n, a) by their labels (n,). `scored` has the values of the
+        fields that the rule inherits from `Scored`.
         """
         return cls(
             axes=axes,
@@ -75,7 +77,7 @@ class LandmarkRule(Scored, Rule):
         return self.cluster[self._nearest(project(Z, self.axes))]
 
     def plane(self, Z: np.ndarray) -> np.ndarray:
-        """Return the positions (n, 2) float32 of centred rows Z (n, d) in the drawn plane."""
+        """Return positions (n, 2) float32 of centred rows Z (n, d) in the plane of drawings."""
         return project(Z, self.plane_axes)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
@@ -84,7 +86,7 @@ class LandmarkRule(Scored, Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """Transposed landmarks (a, m) sorted by cluster, and the end (k,) of each cluster."""
+        """Transposed landmarks (a, m), sorted by cluster, and the index (k,) after each cluster."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.landmarks[order].T), ends
 
@@ -94,7 +96,7 @@ class LandmarkRule(Scored, Rule):
 
 
 def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
-    """Return the gamma of the kernel for shares, from landmarks (k, p).
+    """Return the gamma of membership shares, computed from landmarks (k, p).
 
     In m dimensions, the density of a cluster at distance r from its nearest landmark is
     proportional to r^-m. If r is near the median spacing h of landmarks, the log density is about
