@@ -1,4 +1,4 @@
-"""The phases of iMDH: grow a tree for each restart (order of the rows), prune them, choose one."""
+"""Engine of iMDH: each restart grows a tree from another order of the rows, and one is chosen."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -31,29 +31,30 @@ LEAST_AGREEMENT = 0.5
 """Mean adjusted Rand index between the restarts' trees, below which fewer clusters are tried."""
 
 MIN_SHARED_INFORMATION = 0.5
-"""Mean normalised mutual information between the restarts' trees that is enough, even if the Rand
-index is below `LEAST_AGREEMENT`."""
+"""Mean normalised mutual information at which the restarts' trees agree well enough. The number of
+clusters is then kept, even if the Rand index is below `LEAST_AGREEMENT`."""
 
 Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
-"""Function of epoch, key ranges and index of the first range to read; yields rows (n, d)."""
+"""Function (epoch, ranges, first) that yields a block of rows (n, d) for each key range, from index
+`first` on. The epoch determines the order of the rows in a block."""
 
 
 @dataclass
 class Stream:
-    """State of one restart: position in its passes, number of rows read so far, tree."""
+    """State of one restart while its tree grows, from which a stopped job continues."""
 
-    position: Position
-    n_rows: int = 0
-    tree: GrowingTree | None = None
+    position: Position  # of the next row
+    n_rows: int = 0  # rows read so far, in all passes
+    tree: GrowingTree | None = None  # None before the first block
 
     def state(self) -> State:
         return {"place": self.position.facts(), "n_rows": self.n_rows}, dict(vars(self.tree))
 
 
 class TreeEngine:
-    """Grows a tree for every restart and chooses one, for `fit` and for a job.
+    """Grows a tree for every restart, and chooses one.
 
-    `parameters` are the checked parameters of `IncrementalMDH`. `seed` determines the rows' keys
+    `parameters` are those of `IncrementalMDH`, already checked. `seed` determines the rows' keys
     and orders.
     """
 
@@ -63,12 +64,12 @@ class TreeEngine:
     pilot: np.ndarray  # (m, d) float32, centred rows for `choose`; `set_scale` scales them
     # Set by `choose`; see also the attributes of `IncrementalMDH`:
     rule: TreeRule  # the answer
-    restart: int  # number of the chosen tree
+    restart: int  # index of the chosen tree
     agreement: float  # NaN for one tree
-    valleys: np.ndarray
-    clearest_valley: float
+    valleys: np.ndarray  # (k - 1,) z of the chosen tree's splits
+    clearest_valley: float  # median of `tree_valleys`
     tree_valleys: np.ndarray  # (m,) largest z of every tree's splits
-    n_samples: int
+    n_samples: int  # rows counted in the chosen tree
     lowered: bool = False  # whether `_agreeing_cuts` lowered the number of clusters
 
     n_jobs: int | None = 1  # threads, which change no answer
@@ -182,7 +183,7 @@ class TreeEngine:
         tree.learn(Z, alpha, penalty, bandwidth, int(most), float(given["clip"]) or np.inf)
 
     def choose(self, trees: Sequence[GrowingTree]) -> None:
-        """Prune the trees, and set `rule` by the tree whose clusters agree most with the others."""
+        """Prune the trees, and make `rule` from the tree that agrees most with all other trees."""
         given = self.parameters
         grown = [tree.with_rows(given["growth"]) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
@@ -216,7 +217,7 @@ class TreeEngine:
         }
 
     def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
-        """Return the stream from its stored `state`; raise DataError if the state is damaged."""
+        """Return the stream that `Stream.state` has saved; raise DataError if it is damaged."""
         forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MAX_STATE_COUNT)}, facts, {})
         check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
@@ -233,11 +234,11 @@ class TreeEngine:
         return min(n_rows, int(wanted))
 
     def _valleys(self, cut: TreeRule) -> np.ndarray:
-        """Return the z (k - 1,) of a cut's splits, the most important first."""
+        """Return the z (k - 1,) of the valley at each split of a cut, the most important first."""
         return np.array([valley(positions)[0] for *_, positions in cut.projections(self.pilot)])
 
     def _agreeing_cuts(self, cuts: list[TreeRule]) -> tuple[list[TreeRule], np.ndarray]:
-        """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
+        """Return cuts of the m trees that agree, and Rand indices (m, m) of their pilot labels.
 
         If the mean index is below `LEAST_AGREEMENT`, all trees are cut into fewer clusters: the
         largest number with at least this index. `cuts` are returned unchanged if no number has it,
@@ -303,8 +304,8 @@ class TreeEngine:
 class TreeStream:
     """A tree that learns from a stream, and the `pilot` rows that choose its clusters.
 
-    Each block is counted right after the tree has learned from it. `pilot` (m, d) float32 are the
-    latest rows with `max_effective_samples`, else a sample of the stream; they are scaled.
+    `add` first learns from a block, then counts its rows for pruning. `pilot` (m, d) float32 is a
+    random sample of the stream's scaled rows. With `max_effective_samples`, it is the latest rows.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):

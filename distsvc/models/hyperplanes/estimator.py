@@ -42,8 +42,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     bandwidth : float, default=1.0
         Kernel bandwidth at a node's t-th row, in units of sigma (t + 1)^-1/5.
     clip : float, default=5.0
-        A hyperplane's b is clipped at clip * alpha * sigma. 0 does not clip, as in the paper; the
-        large first steps can then leave a hyperplane beyond all rows for good.
+        Maximum distance of a hyperplane from its node's mean, in units of alpha * sigma. 0 is no
+        limit, as in the paper; large first steps can then leave a hyperplane beyond all rows.
     passes : int or None, default=None
         Passes over the rows, each in another order. None: 1 to 5, enough to learn from 250,000
         rows. The paper has 1.
@@ -97,7 +97,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     valleys_ : ndarray of shape (k - 1,), float64
         z of each split in the answer, the most important split first.
     clearest_valley_ : float
-        The largest z of a tree's splits at the elbow; the median of all trees.
+        The largest z of a tree's splits, as the median over all trees. Trees are cut at their
+        elbow or into `n_clusters`.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
     n_samples_ : int

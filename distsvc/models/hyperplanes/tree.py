@@ -1,7 +1,8 @@
-"""Trees of hyperplanes: `GrowingTree` learns and has all nodes, `TreeRule` the nodes with rows.
+"""Trees of hyperplanes: a `GrowingTree` learns from rows, and a `TreeRule` labels rows.
 
-The root of a `GrowingTree` is node 0, and node j has the children 2 j + 1 and 2 j + 2. In the
-paper, the root is node 1, and node i has the children 2 i and 2 i + 1.
+A `GrowingTree` is complete, while a `TreeRule` has only the nodes that rows reach. The root of a
+`GrowingTree` is node 0, and node j has the children 2 j + 1 and 2 j + 2. In the paper, the root is
+node 1, and node i has the children 2 i and 2 i + 1.
 """
 
 import heapq
@@ -20,16 +21,16 @@ from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 MIN_CURVE = 10
-"""Minimum K_max in section 3 of Hofmeyr (2021): number of points on which an elbow is searched."""
+"""Smallest K_max in section 3 of Hofmeyr (2021): an elbow is searched on the first K_max points."""
 
 
 @dataclass
 class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
-    `means` to `visits` are the state of `distsvc.kernels.hyperplanes.learn`; node k starts along
-    feature k mod d. `counts`, `sums` and `squares` are sums of 1, x and ||x||^2 over the rows that
-    `count` has added to each bottom node.
+    The kernel `distsvc.kernels.hyperplanes.learn` updates and explains the arrays from `means` to
+    `visits`. At first, the hyperplane of node k is normal to feature k mod d. `counts`, `sums` and
+    `squares` are sums of 1, x and ||x||^2 over the rows that were counted in a bottom node.
     """
 
     means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
@@ -77,7 +78,7 @@ class GrowingTree:
             total *= share
 
     def hyperplanes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return normals V, thresholds of V.x, and standard deviations of V.x, with 1 for 0."""
+        """Return normals V, thresholds of V.x, and standard deviations of V.x (1 in place of 0)."""
         offsets = np.einsum("kd,kd->k", self.V, self.means, dtype=np.float64)
         spreads = np.sqrt(self.variances)
         return self.V, self.b + offsets, np.where(spreads > 0.0, spreads, 1.0)
@@ -90,11 +91,11 @@ class GrowingTree:
         return children
 
     def with_rows(self, growth: str) -> "TreeRule":
-        """Return the rule of the nodes that have counted rows; `growth` is as in `split_order`.
+        """Return the tree as a rule, without the nodes in which `count` has counted no rows.
 
-        A node with all its rows on one side is replaced by its child on that side. As in the
-        author's code, sums of squares are about the means that the nodes learned, not the means of
-        the counted rows.
+        `growth` is as in `split_order`. A node with all its rows on one side is replaced by its
+        child on that side. As in the author's code, sums of squares are about the means that the
+        nodes learned, not the means of the counted rows.
         """
         counts, sums, squares = self.counts.copy(), self.sums.copy(), self.squares.copy()
         for j in range(len(counts) - 1, 0, -1):
@@ -125,7 +126,6 @@ class GrowingTree:
 
 @cache
 def _decays(size: int) -> np.ndarray:
-    """Return the table (size,) float64 of `bandwidth_decays`."""
     decays = np.empty(size)
     bandwidth_decays(decays)
     return decays
@@ -145,7 +145,7 @@ def _reached(root: int, children: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def split_order(
     children: np.ndarray, sums_of_squares: np.ndarray, growth: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the splits (L - 1,) int32 in order of importance, and the curve (L,).
+    """Return the splits (L - 1,) int32 by importance, and the curve (L,) of sums of squares.
 
     The first K - 1 splits are the model of K clusters, H_K. Its sum of squares is curve[K - 1].
     With `growth` "prune" (section 3), splits are removed from the bottom up, each time the split
@@ -260,10 +260,10 @@ class TreeRule(Rule):
         return shares
 
     def projections(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield each split's node, its row numbers in X (n, d) float32, and the rows' positions.
+        """Yield (node, rows, positions) for each split of the cut tree, in the order of `splits`.
 
-        Positions are V.x - threshold, float64, below 0 for the first child. Splits come in the
-        order of `splits`, so that parents precede children.
+        `rows` are the indices of the node's rows in X (n, d) float32. Their positions are
+        V.x - threshold, float64, below 0 for the first child. Parents precede children.
         """
         places = {0: np.arange(len(X))}
         for node in map(int, self.splits[: self.cut_into - 1]):
