@@ -21,8 +21,8 @@ SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default R by solver: the number of pairs in an outer step, as a share of the rows."""
 
 DOUBT = 0.01
-"""Ratio of the violation to its value after the first sweep, or at the last recomputation of all
-gradients, at which a cyclic solver recomputes them."""
+"""Factor by which the violation must fall before a cyclic solver recomputes all gradients. The
+violation is compared with its value after the first sweep, or at the last recomputation."""
 
 
 class Rows:
@@ -68,17 +68,17 @@ class Rows:
 
 @dataclass(frozen=True)
 class Problem:
-    """Minimise 1/2 scale a'XX'a + p'a over 0 <= a <= 1, where a sums to `total`.
+    """Dual problem: minimise 1/2 scale a'XX'a + p'a over 0 <= a <= 1, where a sums to `total`.
 
-    X are the `rows`. The paper's alpha is a / total, and its C or 1 / (nu l) is 1 / total.
+    The paper's alpha is a / total. Its C, or 1 / (nu l) in the one-class SVM, is 1 / total.
     """
 
-    rows: Rows
+    rows: Rows  # X (n, d)
     scale: float
-    p: np.ndarray
+    p: np.ndarray  # (n,)
     total: float
     squares: np.ndarray  # (n,): |x_i|^2
-    unit: float  # factor from this objective to the paper's
+    unit: float  # the paper's objective divided by this objective
 
     @cached_property
     def largest(self) -> float:
@@ -86,7 +86,7 @@ class Problem:
 
     @property
     def rounding(self) -> float:
-        """Violation that rounding alone can cause."""
+        """Largest violation of optimality that rounding alone can cause."""
         return 1e-13 * self.scale * self.total * self.largest
 
     @classmethod
@@ -102,15 +102,15 @@ class Problem:
 
 @dataclass
 class State:
-    """Alpha (n,) during a descent, u = X'alpha (d,), the last gradients G (n,), and counters."""
+    """State of a descent: alpha, arrays that depend on alpha, and counters."""
 
     problem: Problem
-    alpha: np.ndarray
-    u: np.ndarray
-    G: np.ndarray
-    first_objective: float
-    tally: np.ndarray
-    n_iter: int = 0
+    alpha: np.ndarray  # (n,)
+    u: np.ndarray  # (d,): X'alpha
+    G: np.ndarray  # (n,): gradients, as last computed
+    first_objective: float  # objective of the first alpha
+    tally: np.ndarray  # (3,): counters; see `distsvc.kernels.linear`
+    n_iter: int = 0  # outer steps, or sweeps of a cyclic solver
     least: float = -np.inf  # lowest gradient where alpha can increase
     most: float = np.inf  # highest gradient where alpha can decrease
 
@@ -127,11 +127,11 @@ class State:
 
     @property
     def violation(self) -> float:
-        """Largest violation of optimality by two rows, by the last gradients; 0 at the optimum."""
+        """Largest violation of optimality by a pair of rows, according to `G`; 0 at the optimum."""
         return max(self.most - self.least, 0.0)
 
     def tolerated(self, tol: float) -> float:
-        """Return the violation at which the descent ends, from its relative tolerance `tol`."""
+        """Return the violation at which a descent with the relative tolerance `tol` ends."""
         of = self.problem
         return tol * abs(self.objective) / of.total + of.rounding
 
@@ -164,10 +164,10 @@ def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
 
 
 def start(rows: Rows, make: Callable[..., Problem], total: float, at: str = "mean") -> State:
-    """Return the first state of a descent.
+    """Return the first state of a descent for the problem that `make` builds from the rows.
 
-    Alpha is positive for the rows with the lowest gradients at the mean of the rows. With `at`
-    "first", it is positive for the first rows, as in section 4.1 of the paper.
+    Alpha is positive for the rows whose gradients are lowest if all alpha are equal. If `at` is
+    "first", alpha is positive for the first rows, as in section 4.1 of the paper.
     """
     n = rows.shape[0]
     if at == "first":
@@ -252,7 +252,7 @@ def solve(
 def interleave(pairs: np.ndarray) -> np.ndarray:
     """Return pairs of rows (2 m,), alternately from the first and the second half of `pairs`.
 
-    Calls before each sweep change which pairs share a group.
+    `solve` reorders the pairs before each sweep, so that other pairs share a group.
     """
     order, n = pairs.copy(), len(pairs) // 4 * 4
     order[:n] = np.hstack(np.split(pairs[:n].reshape(-1, 2), 2)).ravel()

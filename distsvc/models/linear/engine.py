@@ -1,4 +1,4 @@
-"""The phases of linear one-class models: solve rows in memory, then a whole table in passes."""
+"""Engines that solve linear one-class problems: first for a sample, then for the whole table."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -49,12 +49,12 @@ class Solution:
 
 
 class LinearEngine(ABC):
-    """Solver of the one-class SVM or the ball, for `fit` and for a job.
+    """Solver of the linear one-class SVM or SVDD.
 
-    A job calls `set_width`, `key_ranges`, `set_pilot`, and `fit_rows` with the rows in these
-    ranges. If the table has other rows, outer steps over all rows start with `begin_outer` and end
-    with `end_outer`. `parameters` are the estimator's checked parameters. The cyclic solvers use
-    `seed`.
+    An estimator calls `fit_rows` with all rows. A job calls `set_width`, `key_ranges`, `set_pilot`,
+    and `fit_rows` with the rows in these ranges. If the ranges leave out rows, outer steps over all
+    rows start with `begin_outer` and end with `end_outer`. `parameters` are those of the estimator,
+    already checked. The cyclic solvers use `seed`.
     """
 
     is_ball: ClassVar[bool]
@@ -122,7 +122,7 @@ class LinearEngine(ABC):
         return converged
 
     def begin_outer(self, n_rows: int) -> tuple[np.ndarray, float, float]:
-        """Return u, rho and scale of `Problem` for the first pass over `n_rows` rows."""
+        """Return u, rho and scale, from which the first pass sets alpha of all `n_rows` rows."""
         total, w, offset = self.total(n_rows), self.solution.weights, self.solution.offset
         if self.is_ball:
             return total * w, float((w * w).sum()) + offset, 2.0 / total

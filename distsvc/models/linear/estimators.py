@@ -1,4 +1,4 @@
-"""Linear one-class SVM and SVDD: outliers of wide, often sparse tables, without a kernel."""
+"""The linear one-class SVM and SVDD, which detect outliers in wide, often sparse tables."""
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -26,7 +26,7 @@ from distsvc.models.rows.scaling import check_length
 
 @dataclass(frozen=True)
 class Decision:
-    """Picklable function of dense rows: scores minus an offset, or their signs if `sides`."""
+    """Picklable function from dense rows to decision values, or to 1 and -1 if `sides`."""
 
     weights: np.ndarray
     offset: float
@@ -95,7 +95,7 @@ class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, B
         Returns
         -------
         sides : ndarray of shape (n,), int64
-            As lazy as X is.
+            A lazy array if X is lazy, such as a dask array.
 
         Examples
         --------
@@ -175,8 +175,9 @@ class LinearOneClassSVM(_LinearEstimator):
         Skip rows whose alpha stays at a bound until the other rows have converged. The paper does
         not.
     start : {"mean", "first"}, default="mean"
-        Rows with a positive alpha at the start. "mean": the rows lowest along the mean of all rows
-        (for the ball, farthest from it). "first": the first rows, as in the paper.
+        Rows with a positive alpha at the start. "mean": the rows with the lowest projections on
+        the mean of all rows; for the ball, the rows farthest from the mean. "first": the first
+        rows, as in the paper.
     tol : float, default=1e-05
         The descent ends when no pair of rows violates optimality by more than
         ``tol |f| / (nu n)``. The objective f is then within a relative `tol` of the optimum.

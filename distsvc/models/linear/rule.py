@@ -1,4 +1,4 @@
-"""Rules of a hyperplane and of a ball: rows inside and outside, without a kernel."""
+"""Rules of linear models, whose boundary between inside and outside is a hyperplane or a ball."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +18,9 @@ DECISION_AXIS = "decision value; negative is outside"
 class LinearRule(Rule):
     """Base of the rules of a hyperplane and a ball, which have one cluster.
 
-    `weights` are w, or the ball's centre. Rows with `values` below the `offset`, which is rho or
-    the ball's -R^2, are outside. `mean` is the mean of the prepared rows.
+    `weights` are the hyperplane's w, or the ball's centre. `offset` is rho, or -R^2 of the ball. A
+    row is outside if its decision value in `values` is lower than `offset`. `mean` is the mean of
+    the prepared rows.
     """
 
     float64: ClassVar[bool] = True
@@ -65,7 +66,7 @@ class LinearRule(Rule):
 
 @dataclass(frozen=True)
 class OneClassRule(LinearRule):
-    """Rule of a hyperplane: rows on the far side from the origin are one cluster."""
+    """Rule of a hyperplane that separates the rows of one cluster from the origin."""
 
     form: ClassVar[str] = "linear-one-class"
     meanings: ClassVar[Mapping[str, str]] = {

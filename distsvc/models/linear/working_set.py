@@ -18,7 +18,7 @@ from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, Stat
 
 
 def working_rows(n_features: int) -> int:
-    """Return the maximum number of rows of a `Candidates`: 8 MiB of rows, but at least 100."""
+    """Return the maximum number of rows of a `Candidates`: what fits in 8 MiB, but at least 100."""
     return max(100, 2**20 // n_features)
 
 
@@ -52,7 +52,7 @@ class Candidates:
         wanted: np.ndarray,
         limit: int,
     ) -> Self:
-        """Return at most `limit` rows with the lowest keys, among the rows `wanted` (n,) bool."""
+        """Return the `limit` rows with the lowest keys, of the rows where `wanted` (n,) is True."""
         places = np.flatnonzero(wanted)
         if len(places) > limit:
             bound = np.partition(keys[places], limit - 1)[limit - 1]
@@ -73,7 +73,7 @@ def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
 
 
 class WorkingSet:
-    """The rows next to the threshold, and sums over the whole table.
+    """Rows whose alpha is optimised in memory, and sums over the table.
 
     X (m, d) are the rows, `rows` (m,) int64 their ascending numbers, and G (m,) their gradients.
     """
@@ -150,7 +150,7 @@ class WorkingSet:
         return self.violation <= tol * abs(self.objective) / self.total + self.rounding
 
     def rho(self) -> float:
-        """Return `coordinate_descent.threshold` over all rows of the table."""
+        """Return rho of the whole table, as defined in `coordinate_descent.threshold`."""
         if ((self.alpha > 0.0) & (self.alpha < 1.0)).any():
             return threshold(self.G, self.alpha, self.rounding)
         least, most = self.table_extremes
