@@ -1,6 +1,6 @@
-"""Mixtures of normals times categorical distributions, and more flexible densities of clusters.
+"""Mixtures that model a table's numbers and categories, and more flexible densities of clusters.
 
-`density` has the mixture and its fit by expectation maximisation, `search` chooses the number of
-components, and `labeller` labels rows. `population` has the flexible densities, by which the
-default algorithm compares partitions.
+`density` fits a mixture by expectation maximisation, `search` chooses the number of components, and
+`labeller` labels rows. `population` fits the flexible densities, by which the default algorithm
+compares partitions.
 """

@@ -1,4 +1,4 @@
-"""The rows of a mixture, its parameters, and their fit by expectation maximisation (EM).
+"""Mixture of numbers and categories, which expectation maximisation (EM) fits to rows.
 
 A row has p numbers and q categories. A component is a normal distribution of the numbers times
 independent distributions of the categories. Missing values are integrated out.
@@ -62,7 +62,7 @@ def _distinct_rows(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class SortedRows(NamedTuple):
-    """`MixtureRows` sorted by pattern of missing numbers; the last four fields are `Patterns`."""
+    """Arrays of `MixtureRows` in the order of `Patterns`, and the four fields of `Patterns`."""
 
     X: np.ndarray
     levels: np.ndarray
@@ -172,7 +172,7 @@ class NormalMixture:
 
     @property
     def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Arguments for kernels that change them in place: whether tied, axes, other parameters."""
+        """The mixture's parameters as arguments of kernels, which change the arrays in place."""
         is_tied = self.axes is not None
         axes = np.empty((0, 0)) if self.axes is None else self.axes
         return is_tied, axes, self.weights, self.means, self.covariances, self.chances
@@ -195,7 +195,7 @@ class NormalMixture:
     def sums(self, n_rows: int, shape: Shape) -> MixtureSums:
         """Return the sums that `n_rows` rows of this mixture would have on average.
 
-        They are in the form that a fit of covariances of `shape` needs.
+        `shape` is the shape of the covariances that will be fitted to these sums.
         """
         second = self.means[:, :, None] * self.means[:, None, :]
         if self.shape == "diagonal":
@@ -239,10 +239,10 @@ class NormalMixture:
         shape: Shape,
         before: Self | None = None,
     ) -> Self:
-        """Return the mixture after one M step from the posteriors (n, K) of rows.
+        """Return the mixture that one M step fits to rows with posteriors (n, K).
 
-        In the sums, a missing number has mean 0 and the prior's variance. `before` is a
-        mixture of earlier rows, as in `run_em`.
+        In the sums, a missing number has mean 0 and the prior's variance. `before` is a mixture
+        that was fitted to earlier rows, as in `run_em`.
         """
         k, p = posterior.shape[1], rows.X.shape[1]
         flat = cls(
