@@ -1,4 +1,4 @@
-"""Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2): values, weighted sums, shares of clusters.
+"""Values and weighted sums of the Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2).
 
 Support vectors are stored feature by feature: ``S[k, j]`` is feature k of vector j. Loops over
 vectors thus run along contiguous memory and vectorise. Values are float32. A row's result depends
@@ -16,7 +16,7 @@ LOG2_E = np.float32(1.4426950408889634)
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
-"""Upper bound of a squared distance before it is subtracted: infinity minus infinity is NaN."""
+"""Maximum result of `least_square`. It is finite, since infinity minus infinity would be NaN."""
 
 ROW_LANES = 256
 """Maximum number of rows whose sums are computed together, term by term."""
@@ -137,15 +137,15 @@ def lowest(bits):
 
 @inlined
 def least_square(squares):
-    """Return the minimum of squared distances, at most `MAX_SQUARED_DISTANCE`."""
+    """Return the smallest of the squared distances, but at most `MAX_SQUARED_DISTANCE`."""
     return min(np.int32(lowest(squares.view(np.int32))).view(np.float32), MAX_SQUARED_DISTANCE)
 
 
 @inlined
 def lowest_places(values, count):
-    """Return the indices of at most `count` lowest values (n,), lowest first; ties by index.
+    """Return the indices of the `count` lowest values (n,), sorted by value and then by index.
 
-    It compiles in a fraction of the time of ``np.argsort``.
+    If n is less than `count`, all are returned. ``np.argsort`` would take longer to compile.
     """
     places, m = np.empty(count, np.int64), 0
     for i in range(values.shape[0]):
@@ -214,12 +214,13 @@ def _normalise(shares):
 
 @kernel
 def vote_shares(X, S, a, ends, gamma, power):
-    """Return shares (n, k) float32 of clusters by their weighted kernel sums at rows X (n, d).
+    """Return the shares (n, k) float32 of k clusters in every row of X (n, d).
 
-    Shares of a row add up to 1. Cluster c has the columns of S (d, B) from ends[c - 1] to ends[c],
-    ends (k,) int64, and their weights in a (B,); S and a are float32. A share is proportional to
-    the cluster's kernel sum, raised to the `power` (float64). Kernel values are divided by the
-    nearest vector's value, so that sums don't vanish far from all vectors.
+    A share is proportional to the cluster's weighted kernel sum at the row, raised to the `power`
+    (float64). The shares of a row add up to 1. The vectors of cluster c are the columns of S (d, B)
+    from ends[c - 1] to ends[c], and a (B,) are the weights of all vectors. S and a are float32,
+    ends (k,) is int64. Kernel values are divided by the nearest vector's value, so that sums don't
+    vanish far from all vectors.
     """
     n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -245,11 +246,11 @@ def vote_shares(X, S, a, ends, gamma, power):
 
 @kernel
 def nearest_shares(X, S, ends, scale):
-    """Return shares (n, k) float32 of clusters by their points nearest to rows X (n, d) float32.
+    """Return the shares (n, k) float32 of k clusters in every row of X (n, d) float32.
 
-    Shares of a row add up to 1, and are proportional to exp(-scale r^2). Here r is the distance to
-    the cluster's nearest point. The points of cluster c are the columns of S (d, B) float32 from
-    ends[c - 1] to ends[c], ends (k,) int64.
+    A share is proportional to exp(-scale r^2), where r is the row's distance from the cluster's
+    nearest point. The shares of a row add up to 1. The points of cluster c are the columns of
+    S (d, B) float32 from ends[c - 1] to ends[c], ends (k,) int64.
     """
     n, b = X.shape[0], S.shape[1]
     factor = -np.float32(scale) * LOG2_E

@@ -53,7 +53,7 @@ def coordinates(X, components):
 
 
 def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """Return the `coordinates` of rows X (n, d) along components (q, d) of any memory layout."""
+    """Return the result of `coordinates`, for components (q, d) in any memory layout."""
     return coordinates(X, np.ascontiguousarray(components))  # compiled for one layout only
 
 
@@ -87,9 +87,9 @@ def pairs_together(labels, sizes):
 def largest_others(shares, labels, others, other_shares):
     """Set `others` (n, m) int32 to each row's m clusters with the largest shares, except its label.
 
-    The clusters are sorted by descending share, then by number; m is less than k.
-    `other_shares` (n, m) float32 are set to the clusters' shares. `labels` (n,) int32 are the rows'
-    own clusters. In `shares` (n, k) float32, the entries of all these clusters are set to -1.
+    A row's clusters are sorted by descending share, then by number. `other_shares` (n, m) float32
+    are set to the clusters' shares. `labels` (n,) int32 are the rows' own clusters. `shares` (n, k)
+    float32, k > m, are overwritten: the shares of labels and of `others` become -1.
     """
     for i in range(shares.shape[0]):
         row = shares[i]
@@ -105,11 +105,11 @@ def largest_others(shares, labels, others, other_shares):
 
 @kernel
 def walk_on(weights, numbers, starts, X, Z, a, b, c):
-    """Set Z to a W X + b X - c Z: a step of a random walk for v vectors at once.
+    """Do one step of a random walk for v vectors at once: set Z to a W X + b X - c Z.
 
     The columns of X and Z (m, v) float32 are the vectors. W (m, m) is a sparse matrix in CSR form:
-    row i has `weights` float32 in the columns `numbers` int64, from ``starts[i]`` to
-    ``starts[i + 1]``, int64. The factors a, b and c are float32.
+    its entries are `weights` float32, and `numbers` int64 are the entries' columns. The entries of
+    row i are from ``starts[i]`` to ``starts[i + 1]``, int64. The factors a, b and c are float32.
     """
     n_vectors = X.shape[1]  # a constant trip count would compile to scalar code
     for i in range(X.shape[0]):

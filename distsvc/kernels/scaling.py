@@ -1,4 +1,4 @@
-"""Exact sums of columns, scaling of rows, counts between edges, and tables of monotone maps.
+"""Exact sums of columns, scaling of rows, histograms, and piecewise linear functions.
 
 Sums depend neither on the order of rows nor on partitions. A float64 is a whole number of units of
 2^-1074. A sum is a number in base 2^32 with 64-bit digits that have room for carries, so that
@@ -43,15 +43,15 @@ def _add(digits, value):
 
 @inlined
 def _unit(exponent):
-    """Return 1.5 times 2 to the power of a biased `exponent`."""
+    """Return 1.5 * 2^(exponent - 1023), which `_split` adds to a number in order to round it."""
     return np.uint64((exponent << 52) | (1 << 51)).view(np.float64)
 
 
 @inlined
 def _split(x, unit_1, unit_2, unit_3):
-    """Return three parts of x, each a multiple of the last bit of its unit, and the remainder.
+    """Split x into three parts, from its high to its low bits, and a remainder.
 
-    Adding a unit rounds a number to the last bit of the unit. Subtracting the unit is exact.
+    Adding a large unit rounds a number to the unit's last bit. Subtracting the unit is exact.
     """
     first = (x + unit_1) - unit_1
     x -= first
@@ -63,11 +63,11 @@ def _split(x, unit_1, unit_2, unit_3):
 
 @inlined
 def _add_parts(x, n, shift, bound, digits):
-    """Add the first n values x of a column to its digits (2, DIGITS) if three parts are enough.
+    """Try to add the first n values x of a column to its sums `digits` (2, DIGITS) as floats.
 
-    Every value is split into three parts, so small that `MAX_CHUNK_ROWS` parts add exactly as
-    floats. Returns False, and adds nothing, if a value has a remainder. `bound` is the largest
-    |x - shift|.
+    Each x - shift, and its square, is split into three parts. The parts have so few bits that
+    `MAX_CHUNK_ROWS` of them add exactly. If three parts don't suffice for a value, nothing is added
+    and the result is False. `bound` is the largest |x - shift|.
     """
     e_at = np.int64(np.float64(bound).view(np.uint64) >> np.uint64(52))
     s_at = np.int64(np.float64(bound * bound).view(np.uint64) >> np.uint64(52))
@@ -101,7 +101,7 @@ def _add_parts(x, n, shift, bound, digits):
 
 @inlined
 def _add_extremes(X, least, most, counts):
-    """Update the extremes and counts of every column with the known values of rows X (n, d)."""
+    """Update the minimum, maximum and count of every column with rows X (n, d); NaN is skipped."""
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
             x = X[i, k]
@@ -112,10 +112,10 @@ def _add_extremes(X, least, most, counts):
 
 @inlined
 def _keep_ends(x, numbers, sign, least, k, ends, rows_of_ends):
-    """Insert values x into ends[:, k], the m values of column k with the lowest ``sign * x``.
+    """Insert values of x into ends[:, k], the m values of column k with the lowest ``sign * x``.
 
-    numbers (n,) are the row numbers of x[:n]. `least` is the value of x with the lowest
-    ``sign * x``.
+    numbers (n,) are the row numbers of x[:n]. `least` is the first of x in this order. If it is not
+    low enough to be inserted, no other value is.
     """
     m = ends.shape[0]
     if m == 0 or not sign * least < sign * ends[m - 1, k]:
@@ -179,7 +179,7 @@ def add_block(X, shift, digits, least, most, counts, numbers, ends, rows_of_ends
 
 @inlined
 def _first_overflow(X, shift):
-    """Return row and column of the first value with an infinite square, or (-1, -1)."""
+    """Return row and column of the first x with an infinite (x - shift)^2, or (-1, -1)."""
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
             e = X[i, k] - shift[k]
@@ -242,10 +242,10 @@ def unit_rows(X, fill, origin, out):
 
 @kernel
 def count_between(X, edges, counts):
-    """Add the values of a block X (n, d) float64 to the counts (d, b + 2) int64 of every column.
+    """Add a histogram of each column of a block X (n, d) float64 to counts (d, b + 2) int64.
 
-    edges (d, b) float64 are ascending for each column. Bin j has the values at or above exactly j
-    edges, and the last bin has missing values (NaN).
+    edges (d, b) float64 are ascending for each column. A value is counted in bin j if exactly j
+    edges are at or below it. Missing values (NaN) are counted in the last bin.
     """
     (n, d), b = X.shape, edges.shape[1]
     column = np.empty(MAX_CHUNK_ROWS)
@@ -269,9 +269,9 @@ def count_between(X, edges, counts):
 
 @kernel
 def interpolate(x, knots, values, out):
-    """Set out (n,) to the piecewise linear map of x (n,) with values (g,) at ascending knots (g,).
+    """Set out (n,) to a piecewise linear function at x (n,): values (g,) at ascending knots (g,).
 
-    The outermost slopes continue beyond the knots; NaN stays NaN. All float64.
+    The first and last slope continue beyond the knots; NaN stays NaN. All arrays are float64.
     """
     n, g = x.shape[0], knots.shape[0]
     slopes = np.empty(g - 1)

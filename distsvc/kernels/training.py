@@ -1,6 +1,7 @@
-"""Stochastic gradient descent on a budget, with four strategies of maintenance.
+"""Stochastic gradient descent for a kernel model whose number of vectors is limited by a budget.
 
-Algorithms 1 and 2 of "Scalable Support Vector Clustering Using Budget" (Pham, Le, Dang).
+Algorithms 1 and 2 of "Scalable Support Vector Clustering Using Budget" (Pham, Le, Dang). If a step
+exceeds the budget, maintenance removes one vector, by one of four strategies.
 
 A hit is a step whose row violates the margin, w.phi(x) < 1. With the step size 1/t, all earlier
 hits have the equal weight C/t at step t. So the model is stored as w_{t+1} = (C/t) sum_j n_j
@@ -22,12 +23,13 @@ REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
 """Codes of the maintenance strategies."""
 
 N_VECTORS, STEP, HITS, MAINTAINED, STOPPED_FLAG, RANDOM = 0, 1, 2, 3, 4, 5
-"""Indices in the state: number of vectors, steps, hits, calls of maintenance, 1 after the step-norm
-rule stopped the descent, state of the random number generator of PROJECT_RANDOM."""
+"""Indices in the array `state` of `descend`. The first four entries count vectors, steps, hits, and
+calls of maintenance. Then come a flag, 1 if `theta` has stopped the descent, and the state of the
+random number generator of PROJECT_RANDOM."""
 
 ONE_BITS = np.int32(0x3F800000)
-"""Bits of the float32 1. The bits of non-negative floats have the order of the floats. Minimum and
-maximum are vectorised for integers, but not for floats, because of NaN."""
+"""Bits of the float32 1 as an integer. Non-negative floats are compared by their bits, which have
+the same order. A minimum of floats would not be vectorised, because of NaN."""
 
 
 @inlined
@@ -53,9 +55,9 @@ def _smallest_count(counts32, born, n):
 
 @inlined
 def _equal_vector(row, n):
-    """Return the last slot with a vector equal to the current row, or n if there is none.
+    """Return the last slot whose vector equals the row x of this step, or n if there is none.
 
-    `row` are the vectors' kernel values at this row; the value of an equal vector is 1.
+    `row` are the kernel values K(s_j, x) of the vectors. The value of an equal vector is 1.
     """
     bits = row.view(np.int32)
     top = np.int32(0)
@@ -71,7 +73,7 @@ def _equal_vector(row, n):
 
 @inlined
 def _random_others(n, p, m, state):
-    """Return m different random slots below n, without slot p."""
+    """Return m different random slots below n, none of which is p."""
     chosen = np.empty(m, np.int64)
     for i in range(m):
         is_new = False
@@ -129,9 +131,9 @@ def _project(S, counts, counts32, p, row, chosen, scale):
 
 @unchecked
 def _losses(counts32, n, n_p, row, loss, scale):
-    """Set loss[j] to the loss of merging a vector of weight n_p with vector j; see `_merge`.
+    """Set loss[j] to the loss if a vector of weight n_p merges with vector j; see `_merge`.
 
-    row[j] is the squared distance between both vectors, not their kernel value.
+    row[j] is the squared distance between these two vectors.
     """
     one = np.float32(1.0)
     for j in range(n):
@@ -161,12 +163,12 @@ def _cheapest(loss, n, p):
 
 @inlined
 def _merge(S, counts, counts32, n, p, row, loss, scale):
-    """Replace vector p and its best partner by one vector z on the line between them.
+    """Merge vector p with the vector j that causes the smallest loss.
 
-    z = h s_p + (1 - h) s_j has the weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j), as in
-    "Breaking the Curse of Kernelization" (Wang, Crammer, Vucetic). Partners are compared at the
-    better of h = n_p / (n_p + n_j) and h = 0, so that the search is vectorised. The h of the best
-    pair is then improved by a fixed-point iteration, along which the weight of z never falls.
+    The result z = h s_p + (1 - h) s_j has the weight n_p k^((1-h)^2) + n_j k^(h^2) with
+    k = K(s_p, s_j), as in "Breaking the Curse of Kernelization" (Wang, Crammer, Vucetic). The
+    search for j tries only h = n_p / (n_p + n_j) and h = 0, so that it is vectorised. The h of the
+    best pair is then improved by a fixed-point iteration, along which the weight of z never falls.
     """
     n_p = counts32[p]
     squared_distances(S, n, np.ascontiguousarray(S[:, p]), row)
@@ -191,7 +193,7 @@ def _merge(S, counts, counts32, n, p, row, loss, scale):
 
 @inlined
 def squared_norm(S, counts32, n, scale, row, x):
-    """Return ||sum_j n_j phi(s_j)||^2."""
+    """Return ||sum_j n_j phi(s_j)||^2 for the first n vectors; `row` and `x` are work arrays."""
     total = 0.0
     for i in range(n):
         for k in range(S.shape[0]):
@@ -238,13 +240,13 @@ def descend(
     * S (d, capacity) float32: vectors; the capacity is at least min(budget, vectors + n) + 1
     * counts (capacity,) float64: numbers of hits, and their copy counts32 float32
     * born (capacity,) int64: the step of a vector's first hit
-    * moments (capacity,) float64: for the average iterate, the sum of the harmonic numbers H_{s-1}
-      over a vector's hits at steps s
+    * moments (capacity,) float64: sum of the harmonic numbers H_{s-1} over a vector's hits at steps
+      s, from which the average of all w_t is computed
     * state (6,) uint64, see `N_VECTORS`
     * sums (2,) float64: H_t and, if theta > 0, ||sum_j n_j phi(s_j)||^2
 
-    If theta > 0, the descent stops after a step with ||w_{t+1} - w_t|| <= theta, the papers' rule.
-    This is the norm of the gradient step, without the change by maintenance.
+    If theta > 0, the descent stops after a step with ||w_{t+1} - w_t|| <= theta, as in the
+    papers. Here w_{t+1} is the model after the gradient step, before maintenance changes it.
     """
     scale = -np.float32(gamma) * LOG2_E
     capacity = S.shape[1]
@@ -301,11 +303,11 @@ def gram_matrix(X, gamma):
 
 @kernel
 def coordinate_ascent(K, a, bound, tolerance, max_sweeps):
-    """Maximise sum a - a'Ka/2 over 0 <= a <= bound by coordinates; return the number of sweeps.
+    """Maximise sum a - a'Ka/2 over 0 <= a <= bound, one a_i at a time; return the sweeps used.
 
-    K (n, n) float64 has a unit diagonal. a (n,) float64 is the start and is overwritten. The ascent
-    ends when no variable violates its optimality condition by more than `tolerance`. Between full
-    sweeps, only variables that moved in their last visit are visited.
+    K (n, n) float64 has a unit diagonal. a (n,) float64 is the start, and is overwritten with the
+    result. The ascent ends when no variable violates its optimality condition by more than
+    `tolerance`. Between full sweeps, only variables that moved in their last visit are visited.
     """
     n = K.shape[0]
     g = np.ones(n)
