@@ -282,7 +282,7 @@ def compactness(
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
-        The rows; the index has their unit, so it depends on the scale of the columns.
+        The rows. The result is a distance, so it depends on the scale of the columns.
     labels : array of shape (n_rows,)
         The cluster of each row; rows with a negative label are dropped.
     max_rows : int, default=10000
@@ -298,9 +298,9 @@ def compactness(
 
     Notes
     -----
-    As in Pham, Le and Dang (2017), section 5.2, with two departures. Each pair counts once, because
-    the printed sum over ordered pairs would double the index. A cluster of one row, 0 / 0 in the
-    paper, adds 0.
+    The index is defined in Pham, Le and Dang (2017), section 5.2. Here each pair counts once,
+    because the printed sum over ordered pairs would double the index. A cluster of one row adds 0;
+    the paper's formula would divide 0 by 0.
 
     See Also
     --------

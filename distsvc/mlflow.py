@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FLAVOR_NAME = "distsvc"
 
 _MLFLOW_TYPES = {"int32": "integer", "int64": "long", "float": "float", "bool": "boolean"}
-"""MLflow's type of a published column, by Arrow type; other types are text."""
+"""MLflow types by Arrow type. Published columns of all other Arrow types become strings."""
 
 
 def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options: Any) -> Any:
@@ -46,7 +46,7 @@ def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options:
     Raises
     ------
     DistsvcError
-        The errors of `distsvc.load`, and of the run's ``model``.
+        The run or its model can't be loaded; `distsvc.load` and `Run.model` list the reasons.
 
     See Also
     --------
@@ -84,10 +84,10 @@ def save_model(
     path : str or path
         The new folder.
     mlflow_model : mlflow.models.Model or None, default=None
-        MLflow's description of the model, which is extended.
+        Description to which the files and the signature are added; a new one if None.
     signature : mlflow.models.ModelSignature or None, default=None
-        Columns of input and output. By default, inputs are the model's columns and its id, of any
-        type, and outputs are the published columns.
+        Columns of input and output. By default, inputs are the columns that the model reads and
+        its id column, all of any type. Outputs are the published columns.
     pip_requirements : list of str or None, default=None
         Requirements of the saved model. By default, those of the option ``conda_env`` if it is
         given, else this version of distsvc.
@@ -171,7 +171,7 @@ class _Labels:
         self._model = model
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> "pd.DataFrame":
-        """Return the published columns of raw rows; the index of a DataFrame is kept."""
+        """Label raw rows and return the columns that the job publishes; keep the frame's index."""
         import pandas as pd
 
         labels = self._model.label(model_input).to_pandas()
