@@ -1,8 +1,8 @@
 """The default algorithm's choice among the partitions that a graph and mixtures propose.
 
 1. Proposals are partitions of the pilot rows, a random sample of the table. Mixtures and the graph
-   make them; one cluster is a proposal, too. If the number of clusters is not given, mixtures that
-   are fitted to half of the rows must find a mixture's partition again.
+   make them; one cluster is a proposal, too. If the number of clusters is not given, a mixture's
+   partition is dropped unless mixtures of half of the rows find nearly the same partition.
 2. The quality of a proposal is the BIC of the rows if each of its clusters is one population, whose
    columns may depend on each other (`distsvc.models.mixture.population`).
 3. Another sample of the table might prefer another proposal. Replicates simulate such samples: they
@@ -36,23 +36,23 @@ random cluster, drawn with the row's posterior probabilities.
 """
 
 REPLICATE_WORDS = 4
-"""Number of 64-bit words of random signs per row; each bit is the row's sign in one replicate."""
+"""Number of 64-bit random words per row. Each bit is the row's sign in one simulated sample."""
 
 SIGNIFICANT = 3.8
 """Minimum z statistic of a proposal that replaces the previous run's answer.
 
-It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
+The chance of a false replacement in a year of 365 nights is then about 5 % (Bonferroni).
 """
 
 SIGNS = 2
-"""Salt of the first series of random signs; each word of signs has a salt of its own."""
+"""Salt of the first word of random signs. Each further word has the next higher salt."""
 
 VIEW_WORDS = {GRAPH: "a graph of near rows", MIXTURE: "a mixture of normals and categories"}
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """The proposal that another sample most probably has, if it does not have the answer."""
+    """The proposal that another sample most probably prefers, if it does not prefer the answer."""
 
     proposal: PartitionProposal
     chance: float  # probability that another sample has this proposal, not the answer
@@ -84,10 +84,10 @@ class ViewDecision:
 
     @property
     def overlap(self) -> float | None:
-        """Expected share of rows in a wrong cluster, by the posteriors of the populations.
+        """Expected share of rows in a wrong cluster, from the rows' posterior probabilities.
 
-        None for one cluster, or if clusters hardly overlap: then labels drawn by the posteriors
-        have an expected adjusted Rand index above `SAME_ANSWER` with the answer.
+        None for one cluster, or if clusters hardly overlap: labels drawn by these probabilities
+        then have an expected adjusted Rand index above `SAME_ANSWER` with the answer.
         """
         posterior = self.best.quality.posterior
         if posterior is None or expected_rand_index(self.best.labels, posterior) > SAME_ANSWER:
@@ -123,10 +123,10 @@ def decide(
     previous_labels: np.ndarray | None,
     all_rows: Callable[[], PopulationRows],
 ) -> ViewDecision:
-    """Choose the answer among all proposals, whose qualities are set.
+    """Choose the answer among the proposals of `mixtures` and of the `graph`.
 
-    `graph` are partitions by the graph's level tree, and by the previous run's landmarks. With
-    `n_clusters`, only the proposals with the most clusters are compared. Random signs are keyed by
+    `PartitionProposal.measure` has set the qualities of all proposals. With `n_clusters`, only the
+    proposals with the most clusters are compared. Random signs are keyed by
     `row_numbers` (n,) int64, the numbers of the pilot rows in the table. `previous_labels` (n,) are
     the pilot rows' labels by the previous run's rule. ``all_rows()`` returns all pilot rows; it is
     called if the previous answer must be compared.
@@ -167,7 +167,7 @@ def _preferred(
 
     A replicate prefers the proposal with the highest BIC. It multiplies each row's deviation from
     the mean log-likelihood by a random sign, which is equal for all proposals. The variance is
-    doubled, because the pilot and the other sample both differ from the population. If
+    doubled, because the pilot and the simulated sample are both random. If
     `n_is_free`, a mixture with overlapping clusters loses in each replicate in which one
     population is at least as good as the best mixture of normals.
     """
@@ -191,7 +191,7 @@ def _preferred(
 def _like_previous(
     proposals: Sequence[PartitionProposal], previous_labels: np.ndarray
 ) -> PartitionProposal | None:
-    """Return the proposal most like the previous labels (m,); None if none is like them."""
+    """Return the proposal most like the previous labels (m,); None if all differ too much."""
     if len(np.unique(previous_labels)) == 1:
         return next((each for each in proposals if each.n_clusters == 1), None)
     likeness = [rand_index(previous_labels, each.labels) for each in proposals]

@@ -1,8 +1,8 @@
 """The steps of the default algorithm, for the estimator and for jobs.
 
-1. `model_columns` models the columns of the pilot, a random sample of rows, unless they stay as
-   stored (`stays_as_stored`).
-2. `set_pilot` takes the pilot. If columns stay as stored, the level trees of the columns learn.
+1. `model_columns` models the columns of the pilot, a random sample of rows. If columns need no
+   models (`stays_as_stored`), the next steps use them as stored.
+2. `set_pilot` centres the pilot. If columns stay as stored, the level trees of the columns learn.
 3. `learn_graph` and `learn_mixtures` fit the views that are needed.
 4. `choose` compares the views (modules `modelled_views` and `stored_views`) and makes the rule that
    labels all rows.
@@ -41,36 +41,36 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 MAX_MIXED = 40
-"""Maximum number of columns in a mixture. A mixture of more columns takes principal components.
+"""Maximum number of columns in a mixture. More columns are replaced by principal components.
 
 The time to describe populations grows with the square of this number.
 """
 
 MAX_MODELLED = 1_000
-"""Maximum number of columns that are modelled in a table without categories and missing values.
+"""Maximum number of columns to model in a table without categories and missing values.
 
-The model of a column takes some milliseconds.
+Fitting the model of a column takes some milliseconds.
 """
 
 CLEAR = 1.0
-"""Minimum score of the columns' level trees at which no graph is needed."""
+"""Minimum score at which the level trees of the columns decide alone, without a graph."""
 
 SAME_LENGTH = 1e-2
-"""Maximum range of the squared norms of normalised rows, relative to the rows' total variance."""
+"""Maximum range of the squared norms of normalised rows, relative to the variance of the rows."""
 
 MODELLED_KINDS = ("binary", "category", "ordinal", ZERO_INFLATED)
 """Kinds of columns in the job file that need a model; other kinds are numbers as stored."""
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
-    """Return True if the columns of rows X (m, d) need no models.
+    """Return True if the columns of rows X (m, d) are used as stored, without models.
 
-    Tables with a category (`nominal` (d,) bool) or a missing value (NaN) are always modelled. Other
-    tables stay as stored in these cases:
+    `nominal` (d,) bool marks categories. Tables with a category or a missing value (NaN) are always
+    modelled. Other tables stay as stored in these cases:
 
     - at most `FLAT` columns, and one of them has more than `MOST_LEVELS` different values
     - nearly all rows lie on a few points, which are not all combinations of the columns' values
-    - normalised rows
+    - rows that all have nearly the same norm
     - more than `MAX_MIXED` columns that are signals, such as pixels or embeddings
     - more than `MAX_MODELLED` columns
     """
@@ -93,7 +93,7 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 
 
 class AutomaticEngine(Engine):
-    """The default algorithm on pilot rows in memory: learns all views, and chooses the answer."""
+    """Engine of the default algorithm, which learns the views and chooses the answer."""
 
     centre: np.ndarray  # (r,) float64: mean of the pilot
     pilot: np.ndarray  # (m, r) float32: centred pilot rows
@@ -115,11 +115,11 @@ class AutomaticEngine(Engine):
         self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows from which level trees learn."""
+        """Return the ranges of row keys that select the rows from which level trees learn."""
         return self.column_trees.key_ranges(n_rows)
 
     def go_on_from(self, previous: PreviousAnswer) -> None:
-        """Propose the previous run's answer, too; call this after `set_pilot`, before learning."""
+        """Add the previous answer as a proposal. Call this after `set_pilot`, before learning."""
         self.previous = previous
         if self.modelled is None:
             self.column_trees.previous_labels = self.graph.previous_labels = previous.labels
@@ -134,10 +134,10 @@ class AutomaticEngine(Engine):
     ) -> ColumnModel | None:
         """Model the columns of stored pilot rows X (m, d) with keys (m,), if they need models.
 
-        Return None if no column varies, or if neither the rows (`stays_as_stored`) nor the kinds
-        and scales from the job file (`given`) need models. `nominal` (d,) bool marks columns of
-        category codes. `previous_columns` is the previous run's model. If columns are modelled,
-        `learner_rows` converts the pilot rows for `set_pilot`.
+        Columns need models if `stays_as_stored` is False, or if a kind or scale in the job file
+        (`given`) requires a model. Return None if they need no models or no column varies.
+        `nominal` (d,) bool marks columns of category codes. `previous_columns` is the previous
+        run's model. If columns are modelled, `learner_rows` converts the pilot for `set_pilot`.
         """
         needs_model = any(
             column.kind in MODELLED_KINDS or column.scale not in (None, "identity")
@@ -171,7 +171,8 @@ class AutomaticEngine(Engine):
     def learner_rows(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Convert stored rows X (n, d) with keys (n,) to the rows from which views learn.
 
-        They are X itself if columns stay as stored, else draws (n, r) of the latent variables.
+        The result is X if columns stay as stored. Otherwise each row is replaced by a random draw
+        of its r latent variables, the continuous variables by which models describe the columns.
         """
         if self.columns is None:
             return X
@@ -183,15 +184,15 @@ class AutomaticEngine(Engine):
 
     @property
     def origin(self) -> np.ndarray:
-        """Origin (D,) float64 of the rows that the rule takes."""
+        """Origin (D,) float64, which is subtracted from prepared rows before `rule` labels them."""
         return self.centre if self.columns is None else self.columns.origin(self.centre)
 
     @property
     def uses_graph(self) -> bool:
-        """Whether a graph is needed. Modelled columns always need one.
+        """Whether a graph is needed. Modelled columns always need a graph.
 
-        Stored columns need no graph in three cases: at most `FLAT` columns, rows on a few points,
-        or clear level trees of the columns. These trees must have learned.
+        For stored columns, the level trees of the columns must have learned. They need no graph in
+        three cases: at most `FLAT` columns, rows on a few points, or a score of at least `CLEAR`.
         """
         if self.modelled is not None:
             return True
@@ -205,7 +206,7 @@ class AutomaticEngine(Engine):
 
     @cached_property
     def views(self) -> StoredViews | ModelledViews:
-        """The views; level trees of stored columns and a graph that is used must have learned."""
+        """The views. If columns stay as stored, the level trees and a graph in use have learned."""
         if self.modelled is None:
             return StoredViews(self.column_trees, self.graph)
         return ModelledViews(
@@ -219,7 +220,7 @@ class AutomaticEngine(Engine):
             self.views.mixtures(self.n_clusters)
 
     def choose(self) -> None:
-        """Set `answer`, the choice among the views that have learned, and its `rule`."""
+        """Choose the answer among the views, which have learned; set `answer` and `rule`."""
         self.answer = self.views.choose(self.n_clusters)
         self.rule = self.answer.make()
         notes, found = [*self.answer.notes], self.rule.n_clusters
@@ -228,13 +229,13 @@ class AutomaticEngine(Engine):
         self.notes[:] = dict.fromkeys([*self.notes, *notes])
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule that a fit with this `n_clusters` would have; cached."""
+        """Return the rule that a fit with this `n_clusters` would choose. Rules are cached."""
         if n_clusters not in self._cuts:
             self._cuts[n_clusters] = self.views.cut(n_clusters)
         return self._cuts[n_clusters]
 
     def numbers(self, levels: LevelSets) -> np.ndarray | None:
-        """Return the rule's label of each cluster (k,) of `levels`; None if they are 0 to k - 1."""
+        """Convert clusters of `levels` to labels (k,) of `rule`; None if cluster c has label c."""
         return self.graph.numbers(levels) if self.answer.view == GRAPH else None
 
     def fitted_facts(self) -> Facts:

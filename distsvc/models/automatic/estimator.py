@@ -26,8 +26,8 @@ class AutoClustering(MixedClusterEstimator):
     gaps between clusters. Then two views propose partitions: level trees of a graph of up to 10,000
     rows, and mixtures. One cluster is a proposal, too. The BIC compares the proposals, with each
     cluster as one population whose columns may depend on each other. Another sample of the table
-    might prefer another proposal. The answer is the proposal with the highest expected adjusted
-    Rand index with that preferred proposal.
+    might prefer another proposal, so other samples are simulated. The answer is the proposal with
+    the highest mean adjusted Rand index with the proposals that these samples prefer.
 
     Some tables keep their columns as stored, if they have no categories and no missing values:
 
@@ -51,7 +51,7 @@ class AutoClustering(MixedClusterEstimator):
     effort : {"fast", "default", "thorough"}, default="default"
         Number of models whose level trees vote, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
-        Depth of valley that divides two clusters, as in `SupportVectorClustering`.
+        Depth of the valleys between clusters, as in `SupportVectorClustering`.
     noise : bool, default=False
         Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`.
     min_cluster_size : int or None, default=None
@@ -67,7 +67,7 @@ class AutoClustering(MixedClusterEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row. Outliers have one, too; with `noise`, their label is -1.
+        Cluster of every row, also of outliers. With `noise`, the label of outliers is -1.
     probabilities_ : ndarray of shape (n,), float32
         Membership of every row in its cluster, 0 to 1: its entry in `predict_proba`.
     outlier_scores_ : ndarray of shape (n,), float64
@@ -169,9 +169,9 @@ class AutoClustering(MixedClusterEstimator):
         self._label_passes(passes)
 
     def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:
-        """Choose the answer and set the fitted attributes; merge small clusters if asked to.
+        """Choose the answer, merge clusters below `min_cluster_size`, and set fitted attributes.
 
-        Sizes are counted on stored pilot rows (m, d) of a table of `n_rows`.
+        Sizes are counted on stored pilot rows (m, d) and scaled to a table of `n_rows`.
         """
         engine.choose()
         self._forget()
