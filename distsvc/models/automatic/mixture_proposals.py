@@ -1,7 +1,7 @@
-"""Proposals of the default algorithm by mixtures of normals and categories.
+"""The partitions that mixtures of normals and categories propose to the default algorithm.
 
-Mixtures are searched on the first pilot rows. Their partitions are proposals if mixtures of half of
-the rows find them again.
+Mixtures are fitted to the first pilot rows. A partition is a proposal if mixtures that are fitted
+to half of the rows find nearly the same partition.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,12 +27,12 @@ SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
 """Maximum number of pilot rows in the search for mixtures, and in the comparison of proposals."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
-"""Maximum number of EM steps, and the gain in nats per row below which EM ends. They hold for the
-final fit on all pilot rows, and for the fit that starts from the previous answer."""
+"""Maximum number of EM steps, and the gain in nats per row below which EM ends. Both are used in
+the final fit on all pilot rows, and in the fit that starts from the previous answer."""
 
 DRAWN, HALVES = 0, 1
-"""Salts of two independent series of random numbers: for drawing clusters, and for dividing the
-rows into halves."""
+"""Salts of two independent series of random numbers. One draws a cluster for each row from its
+posteriors, the other divides the rows into halves."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ def mixture_proposals(
 ) -> Mixtures:
     """Return the partitions of n pilot rows that mixtures propose.
 
-    The best fit with each number of components is a proposal. From the best fit of all, the two
-    most confused clusters are joined repeatedly, and each result is a proposal. Proposals with very
+    The best fit with each number of components is a proposal. The two most confused clusters of the
+    best of these fits are joined repeatedly, and each result is a proposal. Proposals with very
     small clusters are dropped; with `n_clusters`, they are used if there are no others. Without
-    `n_clusters`, mixtures of half of the rows must find a partition again; the most stable one
-    always stays. A mixture fitted from `start`, the previous answer, is then proposed, too.
+    `n_clusters`, mixtures of half of the rows must find a partition again. The most stable
+    partition always stays. A mixture fitted from `start`, the previous answer, is also a proposal.
 
-    Mixtures are fitted to the draws of `rows`, n pilot rows. Sizes of clusters are counted with
-    their medians, as when a rule labels the table. `latent` (n, r) are the rows' continuous
+    Mixtures are fitted to the random draws in `rows`. The sizes of clusters are counted on the
+    medians in `rows`, since rules label medians. `latent` (n, r) are the rows' continuous
     variables, from which k-means finds starts. ``make_rule(mixture, cluster, labels)`` returns a
     rule from a mixture, the clusters (K,) of its components and the labels (n,) of the rows.
     """
@@ -116,7 +116,7 @@ def _partitions(
     """Yield a mixture, the cluster (K,) of each component, and the posteriors (n, k) of clusters.
 
     First come the best fits with 2, 3, ... components, each of which is a cluster. Then the two
-    most confused clusters of the best fit of all are joined, until two are left.
+    most confused clusters of the best of these fits are joined, until two clusters are left.
     """
     for fit in found.best_of_each[1:]:
         yield fit.mixture, np.arange(fit.mixture.n_components), fit.mixture.posterior(rows)
@@ -158,7 +158,7 @@ def _agreement_of_halves(
 
 
 def _sizes(mixture: NormalMixture, cluster: np.ndarray, rows: MixtureRows) -> np.ndarray:
-    """Return the number of `rows` (k,) by cluster; `cluster` (K,) has the components' clusters."""
+    """Count the `rows` (k,) in each cluster. `cluster` (K,) are the clusters of the components."""
     labels = _by_cluster(mixture.posterior(rows), cluster).argmax(axis=1)
     return np.bincount(labels, minlength=int(cluster.max()) + 1)
 
@@ -174,9 +174,10 @@ def _refit(
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
     """Fit the previous answer to tonight's rows; drop clusters with fewer than `least` rows.
 
-    EM runs from `start`, and again after each drop. `rows`, `medians` and `shape` are as in
-    `mixture_proposals`. Return the start of the last EM, the mixture, the cluster (K,) of each
-    component, and the posteriors (n, k) of clusters.
+    EM runs from `start`, and again after each drop. Mixtures with covariances of a `shape` are
+    fitted to `rows`, random draws. Sizes are counted on `medians` of the same rows. Return the
+    start of the last EM, the mixture, the cluster (K,) of each component, and the posteriors (n, k)
+    of clusters.
     """
     prior = Prior.of(rows)
     while True:
@@ -220,10 +221,10 @@ def _final_rule(
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
     prior_mixture: NormalMixture | None = None,
 ) -> Rule:
-    """Return the rule of a mixture; cluster 0 is the largest among the rows `medians`.
+    """Return the rule of a mixture. Its clusters are numbered by size, counted on `medians`.
 
-    A mixture that was fitted to a part of the `rows` is first fitted to all by EM. The prior of EM
-    is `prior_mixture`, a mixture of earlier rows, as in `run_em`.
+    A mixture that was fitted to a part of the `rows` is first fitted to all rows by EM. EM's prior
+    is `prior_mixture`, the previous run's mixture.
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = run_em(

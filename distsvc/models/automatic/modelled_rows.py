@@ -1,4 +1,4 @@
-"""Pilot rows with modelled columns, in the forms that mixtures, populations and rules take."""
+"""Pilot rows with modelled columns: random draws to fit mixtures, and medians to label."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +13,13 @@ from distsvc.models.mixture.population import NumberCells, PopulationRows, Scale
 
 @dataclass(frozen=True)
 class ModelledRows:
-    """Pilot rows in the forms that mixtures, populations and rules take."""
+    """Pilot rows with modelled columns, as random draws and as medians of cells."""
 
     columns: ColumnModel
     row_numbers: np.ndarray  # (m,) int64: the rows' numbers in the table
     draws: MixtureRows  # draws of numbers, and levels of categories
     prepared: np.ndarray  # (m, D) float64: prepared rows, with medians of cells
-    scales: tuple[ScaledNumbers, ...]  # mapped, then stored numbers; components are only mapped
+    scales: tuple[ScaledNumbers, ...]  # mapped, then stored scale; components have no stored scale
     cells: NumberCells | None = None  # cells of rounded numbers; None if no number is rounded
 
     @classmethod
@@ -42,7 +42,7 @@ class ModelledRows:
         return self.columns.layout.mixed(self.prepared)
 
     def populations(self, m: int, n_jobs: int | None) -> PopulationRows:
-        """Return the first m rows in the form that populations take."""
+        """Return the first m rows as `PopulationRows`, from which qualities are computed."""
         rows, numbers = self.draws, tuple(each.take(m) for each in self.scales)
         levels = rows.levels[:m].astype(np.int64)
         cells = None if self.cells is None else self.cells.take(m)
@@ -53,11 +53,11 @@ class ModelledRows:
 def _as_stored(
     mapped: ScaledNumbers, draws: np.ndarray, values: np.ndarray, log_slopes: np.ndarray
 ) -> ScaledNumbers:
-    """Return the stored numbers (n, p), standardised, as a second scale beside `mapped`.
+    """Return the numbers (n, p) on the stored scale, standardised.
 
-    Missing numbers, and columns in which a number is infinite, have their mapped numbers instead.
-    `draws` (n, p) are drawn from the cells of the stored `values` (n, p), and `log_slopes` (n, p)
-    are the log derivatives of draws by mapped draws.
+    Missing numbers, and columns in which a number is infinite, stay `mapped`. `draws` (n, p) are
+    random values from the cells of the stored `values` (n, p). `log_slopes` (n, p) are the log
+    derivatives of `draws` with respect to the mapped draws.
     """
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

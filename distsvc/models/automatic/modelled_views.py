@@ -41,8 +41,8 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 class ModelledViews(Views):
     """The views of modelled columns: mixtures, and a graph that must learn before `choose`.
 
-    `pilot` (m, r) float32 are the centred draws that the graph takes. Rules take prepared rows
-    minus `origin` (D,). `previous` is the previous run's answer.
+    `pilot` (m, r) float32 are centred draws of the latent variables of `rows`. Rules label prepared
+    rows minus `origin` (D,). `previous` is the previous run's answer.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class ModelledViews(Views):
 
     @cached_property
     def _rule_rows(self) -> np.ndarray:
-        """Pilot rows (m, D) float32 in the form that rules take."""
+        """Prepared pilot rows (m, D) float32 minus the origin, which rules can label."""
         return (self.rows.prepared - self.origin).astype(np.float32)
 
     def _mixture_rule(
@@ -131,7 +131,7 @@ class ModelledViews(Views):
         """Return the graph's proposals: its level tree's partition, and the previous partition.
 
         The level tree proposes one cluster only if `n_clusters` is given. The previous partition is
-        proposed if `n_clusters` is None, and if landmarks gave it.
+        proposed if `n_clusters` is None, and if the previous rule labels rows by landmarks.
         """
         if not self.has_graph:
             return []
@@ -153,12 +153,12 @@ class ModelledViews(Views):
     def _previous_rule(
         self, previous: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray
     ) -> Rule:
-        """Return a rule that continues the previous partition by landmarks.
+        """Return a rule that labels rows by landmarks with the clusters of the previous partition.
 
-        The previous landmarks are kept, relative to tonight's origin, if all columns kept their
-        models. Otherwise the points of tonight's graph are the landmarks, with the `labels` (m,) of
-        the first pilot rows. `numbers` (k,) are the new labels of the previous clusters, -1 for
-        dropped clusters.
+        If all columns kept their models, the previous landmarks are moved to tonight's origin.
+        Otherwise the landmarks are the points of tonight's graph, with the `labels` (m,) of the
+        first pilot rows. `numbers` (k,) are the new labels of the previous clusters, -1 for dropped
+        clusters.
         """
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
@@ -181,10 +181,10 @@ class ModelledViews(Views):
         return self._floored(super().graph_rule(found), self.graph_labels(found))
 
     def _floored(self, rule: LandmarkRule, labels: np.ndarray) -> FlooredLandmarkRule:
-        """Return a rule of latent variables as a rule of prepared rows, with density floors.
+        """Convert a rule of latent variables to a rule of prepared rows, and add density floors.
 
-        A mixture computes the densities, with one component for each cluster. It is fitted to the
-        first pilot rows by their `labels` (m,).
+        The densities are from a mixture with one component for each cluster. It is fitted to the
+        first pilot rows and their `labels` (m,).
         """
         layout, rows = self.rows.columns.layout, self.rows.draws.take(np.arange(len(labels)))
         found = of_latent(rule, layout)
@@ -198,11 +198,12 @@ class ModelledViews(Views):
 
 
 def drop_small(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Drop the small ones of k clusters, and number the others by size, the largest first.
+    """Drop clusters that are too small, and number the other clusters by size, the largest first.
 
-    `labels` (m,) are of the first `rows` (n, d). A cluster with fewer than `least_mass` rows is
-    dropped unless it is the largest: each of its rows gets the label of the nearest row in a larger
-    cluster. Return the new labels (m,), and the new numbers (k,) int32, -1 for dropped clusters.
+    `labels` (m,), from 0 to k - 1, are the clusters of the first m `rows` (n, d). A cluster with
+    fewer than `least_mass` rows is dropped unless it is the largest: each of its rows gets the
+    label of the nearest row in a larger cluster. Return the new labels (m,), and the new numbers
+    (k,) int32, -1 for dropped clusters.
     """
     sizes = np.bincount(labels, minlength=k)
     stays = sizes >= min(least_mass(len(labels), 1), sizes.max())

@@ -13,10 +13,10 @@ from distsvc.models.rules.rule import Rule
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """Start of EM that continues the previous run's answer."""
+    """Posteriors from which EM starts, so that it continues the previous run's answer."""
 
-    posterior: np.ndarray  # (n, K) float64: posteriors of components in the pilot's first rows
-    cluster: np.ndarray  # (K,) int64: clusters of the components
+    posterior: np.ndarray  # (n, K) float64: the components' posteriors for the first pilot rows
+    cluster: np.ndarray  # (K,) int64: cluster of each component
     mixture: NormalMixture | None = None  # prior of EM; None if each cluster is a component
 
 
@@ -28,18 +28,15 @@ class PreviousAnswer:
     rule: Rule  # the previous run's rule
     origin: np.ndarray  # (D,) float64: origin of the rows that the rule takes
     columns: ColumnModel | None = None  # models in tonight's column order; None if as stored
-    latent: np.ndarray | None = None  # (r,) int64: columns of latent variables in the rule's rows
+    latent: np.ndarray | None = None  # (r,) int64: the prepared columns that are latent variables
 
     @property
     def by_landmarks(self) -> bool:
-        """Whether `rule` labels a row by its nearest landmark: a graph's point, or a centre."""
+        """Whether `rule` labels a row by the nearest landmark, such as a point of the graph."""
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:
-        """Return True if the previous rule can label rows that `columns` prepare.
-
-        It can if `columns` equal the previous run's models.
-        """
+        """Return True if `columns` equal the previous models, so that `rule` can label new rows."""
         return (
             self.columns is not None
             and self.latent is not None
@@ -49,10 +46,11 @@ class PreviousAnswer:
         )
 
     def start(self, rows: MixtureRows, columns: ColumnModel) -> MixtureStart:
-        """Return the start from which a mixture is fitted to the first n <= m pilot rows.
+        """Return the start from which a mixture is fitted to `rows`, the first n <= m pilot rows.
 
-        It continues the previous mixture if there was one, and if its columns or components have
-        not changed. Otherwise each previous cluster is a component, with posteriors of 0 and 1.
+        The previous mixture is continued if there was one and if it has the same columns, or
+        principal components. Otherwise each previous cluster becomes a component, and posteriors
+        are 0 or 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
         axes = None if self.columns is None else self.columns.axes

@@ -25,8 +25,8 @@ class PartitionProposal:
 
     view: str  # `LEVEL_TREE`, `GRAPH`, `CENTRES` or `MIXTURE`
     labels: np.ndarray  # (m,) int: clusters of the rows
-    drawn: np.ndarray  # (m,) int: drawn from the rows' posteriors; `labels` without posteriors
-    make: Callable[[], Rule]  # makes the rule
+    drawn: np.ndarray  # (m,) int: clusters drawn by posteriors; `labels` if there are none
+    make: Callable[[], Rule]  # returns the rule that labels all rows
     levels: LevelSets | None = None  # set if a level tree made the partition
     quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))  # set by `measure`
     support: float = 1.0  # share of the models, or of the runs of k-means, that find the partition
@@ -39,7 +39,7 @@ class PartitionProposal:
         return len(np.unique(self.labels))
 
     def measure(self, rows: PopulationRows) -> None:
-        """Set `quality` on `rows`, the first pilot rows, and drop the labels of all later rows."""
+        """Compute `quality` from `rows`, the first pilot rows; drop the labels of later rows."""
         m = len(rows)
         self.labels, self.drawn = self.labels[:m], self.drawn[:m]
         self.quality = quality_of(rows, np.unique(self.drawn, return_inverse=True)[1])
