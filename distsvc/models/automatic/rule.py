@@ -25,7 +25,7 @@ AnyRule = TypeVar("AnyRule", bound=Rule)
 
 @dataclass(frozen=True)
 class DensityFloors(OfMixture):
-    """Base of rules whose outliers are far from near rows, or have a very low density.
+    """Base class of rules that find outliers both by near rows and by density.
 
     A wrong value can be usual in its column, but not beside the row's other values. So a row is
     also outside if its log density in a mixture is below its cluster's floor. A row's score is the
@@ -49,9 +49,10 @@ class DensityFloors(OfMixture):
     )
 
     def with_floors(self, Z: np.ndarray) -> Self:
-        """Return the rule with a floor of the log density for each cluster, from prepared rows Z.
+        """Return the rule with a minimum log density for each cluster, its floor.
 
-        A share `SHARES_OUTSIDE.never` of a normal cluster's rows lies below its floor.
+        Floors are estimated from prepared rows Z. A share `SHARES_OUTSIDE.never` of the rows of a
+        normal cluster lies below the floor.
         """
         labels, densities = self.labels_and_densities(Z)
         p = max(len(self.numbers), 1)
@@ -96,7 +97,7 @@ class DensityFloors(OfMixture):
 def mixture_fields(
     mixture: NormalMixture, layout: PreparedLayout, origin: np.ndarray
 ) -> dict[str, Any]:
-    """Return the fields of `OfMixture` for a mixture, with means relative to `origin` (D,)."""
+    """Convert a mixture to the fields of `OfMixture`. Means become relative to `origin` (D,)."""
     places = {name: getattr(layout, name) for name in ("numbers", "absent", "levels")}
     own = ("weights", "covariances", "chances", "n_levels")
     means = mixture.means - origin[layout.numbers]
@@ -134,9 +135,9 @@ class MixtureRule(DensityFloors, Scored, Rule):
 
 @dataclass(frozen=True)
 class FlooredLandmarkRule(DensityFloors, LandmarkRule):
-    """Rule that labels rows by the nearest landmark, with density floors.
+    """Rule that labels rows by the nearest landmark, and finds outliers also by density.
 
-    Its mixture, which computes densities, has one component for each cluster.
+    The densities are from a mixture with one component for each cluster.
     """
 
     form: ClassVar[str] = "floored-landmarks"
@@ -146,7 +147,7 @@ class FlooredLandmarkRule(DensityFloors, LandmarkRule):
 
 
 def of_latent(rule: AnyRule, layout: PreparedLayout) -> AnyRule:
-    """Return a rule of latent variables as a rule of prepared rows; all other columns weigh 0."""
+    """Convert a rule of latent variables to a rule of prepared rows; other columns weigh 0."""
 
     def wide(directions: np.ndarray) -> np.ndarray:
         out = np.zeros((len(directions), layout.width), np.float32)

@@ -64,10 +64,10 @@ WITHOUT_GRAPH = {
 class StoredViews(Views):
     """The views of stored columns: level trees of the columns or of the graph, and k-means.
 
-    The `column_trees` have learned. If they are not clear, the graph has learned, too.
+    The `column_trees` have learned, and so has the graph if `AutomaticEngine.uses_graph`.
     """
 
-    merits: Mapping[str, float]  # `merit_of` each partition into `n_clusters`
+    merits: Mapping[str, float]  # merit of each view's partition into `n_clusters`
 
     def __init__(self, column_trees: LevelTreeEngine, graph: GraphEngine):
         super().__init__(column_trees.pilot, graph, column_trees.parameters.nu)
@@ -151,9 +151,9 @@ class StoredViews(Views):
         return {self.view: cut, CENTRES: centred}
 
     def _merits(self, proposals: Mapping[str, PartitionProposal]) -> dict[str, float]:
-        """Return the merit of the partitions with the most clusters, by view.
+        """Return the merit (`merit_of`) of each view's partition on the first pilot rows.
 
-        It is computed by `merit_of` on the first pilot rows.
+        A partition with fewer clusters than another view's partition is left out.
         """
         most = max(one.n_clusters for one in proposals.values())
         n_rows = min(NEAR_ROWS, *(len(one.labels) for one in proposals.values()))
@@ -168,7 +168,7 @@ class StoredViews(Views):
         return self.graph_rule(levels) if self.has_graph else self.tree.rule_of(levels)
 
     def _labels(self, levels: LevelSets) -> np.ndarray:
-        """Return a cut's labels of all pilot rows, or with a graph, of the graph's pilot rows."""
+        """Return the labels of pilot rows in a cut; with a graph, only of rows that are in it."""
         return self.graph_labels(levels) if self.has_graph else levels.labels(levels.pilot)
 
 

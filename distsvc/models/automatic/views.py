@@ -24,7 +24,7 @@ class ViewAnswer:
     view: str  # "support-vector", "graph", "mixture" or "centres"
     make: Callable[[], Rule]
     agreement: float  # `AutoClustering.agreement_`
-    support: float  # share of the models that find the answer; the agreement, if modelled
+    support: float  # share of the models that find the answer; `agreement` for modelled columns
     why: str  # reason for the choice, in sentences
     counts: Mapping[str, int]  # number of clusters of each view's best proposal
     likeness: float | None = None  # `AutoClustering.likeness_`
@@ -35,11 +35,11 @@ class ViewAnswer:
 
 
 class Views:
-    """Base class of the choice among views: pilot rows and their graph of near rows.
+    """Base class of `StoredViews` and `ModelledViews`, which choose the answer among views.
 
-    Pilot rows (m, d) float32 are centred; the graph may use only the first of them. Distances along
-    their `leading_directions` give outlier scores. `nu` is the share of pilot rows that are
-    outliers; None for the default limit.
+    `pilot` (m, d) float32 are centred pilot rows; the `graph` may use only the first of them.
+    Outlier scores are distances to near rows along the pilot's `leading_directions`. `nu` is
+    the share of pilot rows that are outliers; None for the default limit.
     """
 
     def __init__(self, pilot: np.ndarray, graph: GraphEngine, nu: float | None):
@@ -53,7 +53,7 @@ class Views:
         return self.graph.coordinates is not None
 
     def scored(self, labels: np.ndarray) -> dict[str, Any]:
-        """Return the fields of `Scored`: outlier scores that are fitted to the first m pilot rows.
+        """Fit outlier scores to the first m pilot rows, and return them as fields of `Scored`.
 
         `labels` (m,) are the clusters of these rows.
         """
