@@ -19,7 +19,7 @@ POINTS_A_CLUSTER = 200
 
 
 class CoresetTree:
-    """Tree of clustering features that summarise rows, as arrays of `distsvc.kernels.baselines`."""
+    """Tree of clustering features, in the arrays that `distsvc.kernels.baselines` describes."""
 
     def __init__(self, size: int, n_features: int):
         slots = size + 1  # once the last slot is used, the tree is too large
@@ -69,17 +69,18 @@ class CoresetTree:
 class BICO(StreamBaseline, CentreBaseline):
     """k-means of a stream, by a small weighted summary of its rows.
 
-    Rows are added one by one to a tree of at most `size` clustering features (m in the paper).
-    Weighted k-means then clusters the means of the features. If `size` is large, the result is
-    nearly as good as k-means on all rows, whatever their order. Memory is O(size d).
+    The summary, called coreset, is a tree of at most `size` clustering features (m in the paper).
+    Rows are added to it one by one. Weighted k-means then clusters the means of the features. If
+    `size` is large, the result is nearly as good as k-means on all rows, whatever their order.
+    Memory is O(size d).
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters. With fewer distinct rows, there are fewer clusters and a warning.
     size : int or None, default=None
-        Maximum number of clustering features. None: 200 ``n_clusters``, the authors' advice, but at
-        most a million.
+        Maximum number of clustering features. If None, it is 200 ``n_clusters``, as the authors
+        advise, but at most a million.
     n_init : int, default=10
         Number of k-means++ starts on the coreset. The start with the lowest cost is used.
     n_jobs : int or None, default=None
@@ -104,8 +105,8 @@ class BICO(StreamBaseline, CentreBaseline):
     coreset_sums_ : ndarray of shape (m,), float64
         Sum of squared distances of each feature's rows from their mean.
     inertia_ : float
-        The sum of squared distances of all rows to the cluster centre nearest to their feature's
-        mean. It is an upper bound of the k-means cost on all rows.
+        Sum of squared distances of all rows from cluster centres, an upper bound of the k-means
+        cost. A row's centre is here the centre nearest to the mean of the row's feature.
     n_seen_ : int
         Number of rows so far.
 

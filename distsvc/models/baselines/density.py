@@ -49,11 +49,12 @@ def binned_density(
 def lowest_minimum(
     positions: np.ndarray, bandwidth: float, grid_size: int, fewest: int
 ) -> tuple[float, float] | None:
-    """Return the position of a density's lowest inner minimum, and the density at it; None if none.
+    """Return the position and height of a density's lowest inner minimum, or None.
 
-    The density is of `positions` (n,). At least `fewest` of them must lie at or below the minimum,
-    and as many above it. A flat stretch, such as a density of 0, is one minimum at its middle.
-    Among equally low minima, the longest stretch is returned, or the first of the longest.
+    `binned_density` estimates the density from `positions` (n,). At least `fewest` positions must
+    lie at or below the minimum, and as many above it. A flat stretch, such as a density of 0, is
+    one minimum at its middle. Among equally low minima, the longest stretch is returned, or the
+    first of the longest.
     """
     grid, density = binned_density(positions, bandwidth, grid_size)
     starts = np.flatnonzero(np.r_[True, np.diff(density) != 0.0])
