@@ -27,7 +27,7 @@ def one_class_machine(X: np.ndarray, gamma: float, nu: float) -> tuple[Any, floa
 def one_class_offset(X: np.ndarray, gamma: float, nu: float) -> float:
     """Return the offset of `one_class_machine`, usually computed in a child process.
 
-    The calling process computes it if scikit-learn is loaded there, or if the child process fails.
+    The calling process computes it if it already uses scikit-learn, or if the child process fails.
     """
     if "sklearn" not in sys.modules and sys.executable and not getattr(sys, "frozen", False):
         rows = np.ascontiguousarray(X, np.float64)

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 as printed: each step takes one drawn row, in float64, without shortcuts.
+"""Algorithms 1 and 2 as printed in the papers: one drawn row a step, in float64, no shortcuts.
 
 | Pham, Le and Dang (2017), Pham, Le, Le and Tran (2016) | here |
 |---|---|
@@ -7,7 +7,7 @@
 | n_t not in I_t | ``PrintedDescent.numbers``: rows are identified by their numbers |
 | p_t = argmin abs(alpha_i) K(x_i, x_i) over I_{t+1} | `PrintedDescent.maintain` |
 | kNN, kRD; P_t, the projection on the span | ``strategy``; `PrintedDescent.maintain` |
-| norm(w_{t+1} - w_t) <= theta | ``theta``, the gradient step without the maintenance |
+| norm(w_{t+1} - w_t) <= theta | ``theta``; w_{t+1} is taken before budget maintenance |
 | mean of w_1 .. w_T (Theorem 7); w_r, r ~ Uniform([T]) (Theorem 3 of 2016) | ``iterate`` |
 
 As in `distsvc.kernels.training`, w_{t+1} is (C / t) sum_j n_j phi(s_j) with the counts n_j. So
@@ -28,7 +28,7 @@ def drawn_rows(n_rows: int, seed: int) -> Iterator[int]:
 
 
 def other_slots(seed: int) -> np.random.Generator:
-    """Return the random generator that chooses the vectors for projections."""
+    """Return the generator that chooses vectors at random for the strategy "project-random"."""
     return np.random.default_rng((seed, 1))
 
 
@@ -56,7 +56,7 @@ class PrintedDescent:
         self._square = 0.0  # ||sum_j n_j phi(s_j)||^2
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:
-        """Return the kernel values (m, B) between rows number `rows` (m,) and all vectors."""
+        """Return the kernel values (m, B) between rows of X, given by number, and all vectors."""
         apart = self.X[rows][:, None, :] - self.X[self.numbers][None, :, :]
         return np.exp(-self.gamma * (apart * apart).sum(axis=2))
 
@@ -86,7 +86,7 @@ class PrintedDescent:
         return float(np.sqrt(max(square, 0.0))) / t
 
     def maintain(self) -> None:
-        """Remove the vector of smallest coefficient, after its projection unless by "removal"."""
+        """Delete the vector of smallest coefficient. The "project" strategies project it first."""
         n = len(self.numbers)
         p = int(np.argmin(np.abs(self.counts)))
         weight = self.counts[p]

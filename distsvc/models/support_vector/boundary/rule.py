@@ -1,4 +1,4 @@
-"""Rule of a boundary: rows take the cluster of the nearest point (Algorithm 3, line 10)."""
+"""Rule that labels a row by the nearest stored point (Algorithm 3, line 10)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +17,14 @@ CLUSTER_MEANING = "int32, >= 0: the cluster, also of outliers; 0 is the largest 
 OUTLIER_MEANING = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5
-"""Factor that multiplies gamma in the kernel for membership shares."""
+"""Factor on gamma in the computation of membership shares; fewer shares are then near 0 or 1."""
 
 
 @dataclass(frozen=True)
 class BoundaryRule(Rule):
-    """Rule that labels a row by the `cluster` of the nearest of its `points`.
+    """Rule that labels a row by the cluster of the nearest stored point.
 
+    The `points` are boundary rows, rows inside, or centres of balls.
     The score of a row is f(x) = sum_j a_j K(s_j, x) - 1. Support vector s_j is a column of S.
     """
 

@@ -1,4 +1,4 @@
-"""Phase one: the large-margin one-class SVM by stochastic gradient descent, maybe on a budget.
+"""Stochastic gradient descent for the large-margin one-class SVM: phase one of the papers.
 
 | Pham, Le and Dang (2017) | here |
 |---|---|
@@ -46,7 +46,7 @@ GRADIENT_FIELDS: dict[str, Field] = {
 VECTOR_ARRAYS = ("counts", "born", "moments")
 
 DESCENT_PIECE = 2**33
-"""Maximum number of values of support vectors that are read between possible checkpoints."""
+"""Maximum number of support vector coordinates that are read before a checkpoint can be saved."""
 
 CHECK_STEPS = 10_000
 """Number of steps between two measurements of J."""
@@ -61,9 +61,9 @@ class StochasticGradient:
     """Stochastic gradient descent on rows, which are fed in blocks of any size.
 
     J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)) is minimised. Without a `budget` of support
-    vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016). With `average`, the coefficients are the
-    mean of all iterates (Theorem 7) since the last `forget_average`. `average` needs the descent
-    without a budget, because the vectors of all iterates must be stored.
+    vectors, the method is SGD-LMOC (Pham, Le, Le and Tran 2016). With `average`, the coefficients
+    are the mean of all iterates (Theorem 7) since the last `forget_average`. `average` needs the
+    descent without a budget, because the vectors of all iterates must be stored.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class StochasticGradient:
 
     @property
     def piece_rows(self) -> int:
-        """Maximum number of rows between possible checkpoints; it follows from `DESCENT_PIECE`."""
+        """Maximum number of rows before a checkpoint can be saved; `DESCENT_PIECE` limits it."""
         n = max(self.n_vectors, 1)
         work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
         return max(DESCENT_PIECE // work, 1)
@@ -143,13 +143,13 @@ class StochasticGradient:
         self._average_from = facts["average_from"]
 
     def forget_average(self) -> None:
-        """Start the mean of `average` anew, so that it begins with the next step's iterate."""
+        """Drop all iterates so far from the mean; it restarts with the next step's iterate."""
         self._moments[:] = self._counts * self._sums[0]
         self._average_from = self.n_steps
 
     @property
     def vectors(self) -> np.ndarray:
-        """Support vectors (d, B) float32, feature by feature."""
+        """Support vectors (d, B) float32, one in each column."""
         return np.ascontiguousarray(self._S[:, : self.n_vectors])
 
     @property
