@@ -1,4 +1,4 @@
-"""Support vector clustering: one of two engines (`engine_for`) does the work."""
+"""Estimator of support vector clustering. `engine_for` chooses the engine that fits it."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -44,15 +44,15 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters wanted; None to determine their number. If no tree has so many branches with rows,
+        Clusters wanted; None to determine their number. If no tree has enough branches with rows,
         there are fewer clusters, and a warning. With a number, the level tree is used.
     nu : float in (0, 1] or None, default=None
         Share of rows outside. With the level tree, it shifts the scores and changes no cluster;
         None leaves about 0.4 % of the rows of a normal cluster outside. With a number for `gamma`,
-        the share nu of up to 10,000 rows has f < 0, and C is 1 / (nu rho*). The share is lower if
-        many rows are equal, because equal rows are on the same side and rows with f = 0 are inside.
-        rho* is the offset of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows. If
-        `nu` and `C` are None, nu is 0.1.
+        C is 1 / (nu rho*), and a share nu of the rows has f < 0, measured on up to 10,000 rows. The
+        share is lower if many rows are equal, because equal rows are on the same side and rows with
+        f = 0 are inside. rho* is the offset of the nu-one-class SVM (Schoelkopf et al. 2001) on at
+        most 2000 rows. If `nu` and `C` are None, nu is 0.1.
     effort : {"fast", "default", "thorough"}, default="default"
         Number of models that vote. Up to 3 features, it is 3, 10 or 20. With more features, each
         subspace has 2, 3 or 10 models, and there are up to 4 ("fast") or 8 subspaces.
@@ -206,11 +206,11 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     `partial_fit` does one step of phase one for each row of a block, in order. It needs the solver
     "bsgd" or "sgd", and grows no level tree. The first block determines the centre, gamma and C, so
     it should have some hundred rows. `predict` uses a boundary drawn from the rows of all blocks.
-    After `fit`, `partial_fit` begins anew with a warning: it can't go on from a level tree.
+    After `fit`, `partial_fit` warns, discards the fitted model and starts over.
 
-    `decision_function` is f, or the level tree's score. It is 0 where f lies between -1e-5 and 0,
-    which is rounding: such rows are on the boundary. `score_samples` is higher by 1: it is
-    w.phi(x) >= 0, except with the level tree.
+    `decision_function` is f, or with the level tree the outlier score. It is 0 where f lies between
+    -1e-5 and 0, because rows on the boundary have such values by rounding. `score_samples` is
+    higher by 1: it is w.phi(x) >= 0, except with the level tree.
 
     See Also
     --------
@@ -348,7 +348,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         Parameters
         ----------
         n_clusters : int or None, default=None
-            Clusters wanted, as in `fit`. If no tree has so many branches with rows, there are fewer
+            Clusters wanted, as in `fit`. If no tree has enough branches with rows, there are fewer
             clusters, and a warning.
         X : array-like or table of shape (n, d) or None, default=None
             Rows to label, as `fit` takes them; None for the rows of `fit`.
@@ -366,8 +366,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         Raises
         ------
         ValueError
-            If the model has no level tree, if not exactly one of the three is given, or if X is not
-            given and the rows of `fit` were read block by block.
+            If the model has no level tree, if not exactly one of `n_clusters`, `level` and
+            `significance` is given, or if the rows of `fit` were read block by block and X is None.
 
         Examples
         --------
