@@ -1,4 +1,4 @@
-"""Leading directions of a table's columns: models use the coordinates of rows along these.
+"""Leading directions of a table: models use the coordinates of rows along these directions.
 
 Up to 40 columns they are the leading principal components. With more columns, directions of noise
 can have more variance than the directions that separate clusters. But near rows mostly belong to
@@ -24,7 +24,7 @@ NARROW = 2 * MOST_COMPONENTS
 """Maximum number of columns for which the directions are principal components."""
 
 SCATTER_NEIGHBOURS = 5
-"""Number of nearest rows with which each row is compared."""
+"""Number of near rows of each row in `near_scatter`, and of random rows in `scatter_of_pairs`."""
 
 SHRUNK = 0.1
 """Weight of the identity matrix in the regularised scatter of near rows. Without it, directions in
@@ -34,18 +34,18 @@ TAIL = 0.01
 """Share of a column's rows in each of its two tails."""
 
 MOST_IN_TAILS = 0.15
-"""Share of the tails in the variance above which the directions are always principal components.
-Rare values then determine the scales of columns."""
+"""Maximum share of the variance in the tails of columns. Above it, rare values determine scales,
+and the directions are always principal components."""
 
 
 def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return the leading directions (q, d) float32 of pilot rows (m, d) float32, q <= 20.
 
-    Pilot rows are in random order. Up to 3 columns, the result is the identity matrix. Up to
-    `NARROW` columns, above `MOST_IN_TAILS`, or if near rows are all equal, directions are the
-    leading principal components. Otherwise they solve T v = r S v for the largest r, with the
-    scatter T of random pairs of rows, and the regularised scatter S of near rows. They are then not
-    orthogonal, and v^T S v = 1. The entry of largest magnitude in each direction is positive.
+    Pilot rows are in random order. Up to 3 columns, the result is the identity matrix. Directions
+    are the leading principal components if there are at most `NARROW` columns, if the tails exceed
+    `MOST_IN_TAILS`, or if near rows are all equal. Otherwise they solve T v = r S v for the largest
+    r, with the scatter T of random pairs and the regularised scatter S of near rows. They are then
+    not orthogonal, and v^T S v = 1. The entry of largest magnitude in each direction is positive.
     """
     if pilot.shape[1] <= FLAT:
         return np.eye(pilot.shape[1], dtype=np.float32)
@@ -93,7 +93,8 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
     """Return the scatter (p, p) of random pairs of rows (m, p); None if all rows are equal.
 
-    As rows are in random order, each row is compared with the next few rows; see `near_scatter`.
+    The scatter is computed as in `near_scatter`, but from the differences between each row and the
+    next few rows. These are random pairs, because rows are in random order.
     """
     numbers = np.arange(len(rows))
     shifts = range(1, min(SCATTER_NEIGHBOURS, len(rows) - 1) + 1)

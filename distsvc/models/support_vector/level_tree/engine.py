@@ -32,7 +32,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 Grown = tuple[LevelTree, np.ndarray]
-"""A model's tree, and its sums (4, b) int64 for `LevelTree.tested`."""
+"""A model's tree, and the sums (4, b) int64 from which `LevelTree.tested` computes z and depths."""
 
 
 class LevelTreeEngine(SupportVectorEngine):
@@ -51,7 +51,7 @@ class LevelTreeEngine(SupportVectorEngine):
         self.view = self.ensemble.view(self.pilot)
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of an epoch's blocks: at most `max_iter` rows of `n_rows`."""
+        """Return the key ranges of the blocks of an epoch, which has at most `max_iter` rows."""
         return sampling.key_blocks(n_rows, min(n_rows, self.parameters.max_iter))
 
     def sample_ranges(self, n_rows: int) -> Ranges:
@@ -96,7 +96,7 @@ class LevelTreeEngine(SupportVectorEngine):
         )  # fmt: skip
 
     def settle(self, levels: LevelSets) -> None:
-        """Set the answer, with its rule and notes, from the level sets `levels`."""
+        """Use the answer of `levels` as this engine's answer, and set its rule and notes."""
         self.levels, self.notes = levels, list(self._earlier)
         tree, boundary = levels.tree, levels.boundary
         self.gamma, self.C = tree.gamma, levels.ensemble.members[levels.answer.member].C
@@ -120,9 +120,10 @@ class LevelTreeEngine(SupportVectorEngine):
             self.note("no split is significant: the answer is one cluster")
 
     def rule_of(self, levels: LevelSets, part: np.ndarray | None = None) -> LevelRule:
-        """Return the rule of the answer, or of another cut into the clusters `part` (B,).
+        """Return the rule that labels rows by the answer, or by another cut of the winner's tree.
 
-        `part` has the cluster of each support vector. Rows keep the scores of this fit.
+        `part` (B,) are the clusters of the support vectors in the other cut. The scores of rows do
+        not depend on the cut.
         """
         own, tree = levels.part if part is None else part, levels.tree
         scored = LevelRule.fields_of(self.ensemble.components, self.levels.score)

@@ -25,8 +25,8 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree
 Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
 
 MOST_STEPS, FEWEST_STEPS, STEPS_A_ROW = 20_000, 4_000, 5
-"""Steps of stochastic gradient descent: maximum and minimum for a model, and number for each row of
-the table."""
+"""Steps of a model's stochastic gradient descent: `STEPS_A_ROW` for each row of the table, at
+least `FEWEST_STEPS` and at most `MOST_STEPS`."""
 
 PASSES = 500
 """Maximum number of passes of a model over the table."""
@@ -39,7 +39,8 @@ BUDGET = 200
 """Default maximum number of support vectors of a model."""
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
-"""Numbers of leading directions in the subspaces; each subspace has a group of models."""
+"""Dimensions of the subspaces, such as 2 for the plane of the first two leading directions. Several
+models are trained in each subspace."""
 
 SIGNIFICANCE_ROWS = 100_000
 """Maximum number of rows on which a model's splits are tested. On more rows, even irrelevant splits
@@ -48,7 +49,7 @@ would be significant."""
 
 @dataclass(frozen=True)
 class Effort:
-    """Models of one level of `effort`. Subspaces are used for more than `FLAT` columns."""
+    """Models to train for one value of `effort`; subspaces are used above `FLAT` columns."""
 
     octaves: Sequence[float]  # log2 of a model's gamma, relative to `density_gamma`
     repeats: int  # number of models with each gamma
@@ -66,7 +67,7 @@ EFFORTS = {
 
 @dataclass(frozen=True)
 class Member:
-    """Model to train."""
+    """Parameters of one of the models that vote."""
 
     n_components: int  # number of leading directions that it uses
     gamma: float
@@ -75,7 +76,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models to train, with all settings that a worker needs for it."""
+    """Parameters of all models that vote; a worker trains any of them."""
 
     components: np.ndarray  # (q, d) float32: directions, in the order of `leading_directions`
     members: list[Member]
@@ -88,7 +89,7 @@ class Ensemble:
     ties: bool = False  # whether tests count rows exactly at a peak; true for few distinct rows
 
     def facts(self) -> Facts:
-        """Return all fields except the components as JSON values, for `restored`."""
+        """Return all fields except the components as JSON values, which `restored` reads."""
         return vars(self) | {"components": None, "members": [vars(m) for m in self.members]}
 
     @classmethod
@@ -111,7 +112,7 @@ class Ensemble:
         return first, [i for i in range(len(self.members)) if i not in first]
 
     def view(self, Z: np.ndarray) -> np.ndarray:
-        """Return the coordinates (n, q) float32 of prepared rows Z (n, d) float32."""
+        """Return the coordinates (n, q) float32 of prepared rows Z (n, d) along the components."""
         return project(Z, self.components)
 
     def grow(
@@ -125,7 +126,7 @@ class Ensemble:
 
         ``blocks(stream, ranges, first)`` yields the coordinates (n, q) float32 of the rows in key
         ranges, from range number `first` on. The order of rows depends on `stream`, and each pass
-        takes the ranges in another order. Masses of branches are shares of the pilot (m, q).
+        takes the ranges in another order. The mass of a branch is its share of the pilot (m, q).
         """
         member = self.members[number]
         descent = self._train(number, ranges, blocks)
@@ -172,7 +173,7 @@ class Ensemble:
         return ranges + (sampling.cut_keys(0, over, self.tested_rows) if over else [])
 
     def test(self, number: int, tree: LevelTree, n_rows: int, blocks: Blocks) -> np.ndarray:
-        """Return the sums (4, b) int64 for `LevelTree.tested`, with `blocks` as in `grow`."""
+        """Return the sums (4, b) int64 that `LevelTree.tested` takes; `blocks` is as in `grow`."""
         sums = np.zeros((4, tree.n_branches), np.int64)
         for block in blocks(0, self.tested_ranges(number, n_rows), 0):
             tree.add_differences(block, sums, self.ties)
