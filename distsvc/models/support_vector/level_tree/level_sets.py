@@ -24,11 +24,11 @@ NEAR_ROWS = 3_000
 """Maximum number of pilot rows on which proposed cuts are compared."""
 
 LOWEST_LEVEL = 0.1
-"""Level in f = g / level - 1, relative to the median birth level of clusters (see module `tree`).
-Used if no level is given, or if g is below the given level everywhere."""
+"""Level of g at which f is 0, relative to the median birth level of the clusters. It is used if no
+level is given, or if g is below the given level everywhere."""
 
 NEARLY = 0.8
-"""Minimum score of a second answer in the report, relative to the winner's score."""
+"""Minimum score, relative to the answer's, from which the report mentions the best other answer."""
 
 FAR_APART = 0.14
 """Value of `LevelSets.unclear` above which a note reports unclear borders."""
@@ -36,14 +36,14 @@ FAR_APART = 0.14
 
 @dataclass(frozen=True)
 class LevelSets:
-    """Tested trees of several models, and the cut that won."""
+    """Tested trees of several models, and the cut that wins their vote."""
 
     ensemble: Ensemble
     trees: Sequence[LevelTree]  # tested trees of the ensemble's members, in their order
     pilot: np.ndarray  # (m, q) float32: pilot rows along the leading directions
     n_rows: int  # number of rows to which the trees' z are scaled
     granularity: str  # key of `REFERENCE_ROWS`
-    level: float | None  # level of g at which f is 0, if g reaches it; None: by `LOWEST_LEVEL`
+    level: float | None  # level of g at which f is 0; None: set by `LOWEST_LEVEL`
     nu: float | None  # share of the pilot outside; None: the limit of `NeighbourScore`
     nearest: bool = False  # whether rows get the label of their nearest support vector
     n_clusters: int | None = None  # number of clusters; None: votes decide
@@ -54,7 +54,7 @@ class LevelSets:
     n_jobs: int | None = 1
     granularities: Sequence[str] = tuple(REFERENCE_ROWS)  # keys of `answers`
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
-    """Rows on which cuts are compared; copies by `dataclasses.replace` share its cache."""
+    """Rows on which cuts are compared. Copies of the level sets share the cache of these rows."""
 
     def __post_init__(self) -> None:
         if self.voting is None:
@@ -73,7 +73,7 @@ class LevelSets:
 
     @property
     def answer(self) -> Answer:
-        """Answer at `granularity`: the winner, or the previous answer if `follows`."""
+        """Answer at `granularity`: the winner, or the cut like the previous answer if `follows`."""
         last = self.winner.last if self.follows else None
         return last or self.winner
 
@@ -83,7 +83,7 @@ class LevelSets:
 
     @property
     def follows(self) -> bool:
-        """Whether the answer is the previous one, found again as a cut of these trees."""
+        """Whether the answer is the cut most like the previous answer, not the winner."""
         return self.winner.last is not None and not self.winner.clear
 
     @property
@@ -103,7 +103,7 @@ class LevelSets:
 
     @cached_property
     def score(self) -> NeighbourScore:
-        """Outlier score of rows, negative outside."""
+        """Outlier score fitted to the pilot rows and their labels; it is negative outside."""
         return NeighbourScore.of(self.pilot, self.labels(self.pilot), self.nu)
 
     @cached_property
@@ -114,7 +114,7 @@ class LevelSets:
     def numbered(self, kept: np.ndarray) -> np.ndarray:
         """Return the cluster (B,) of each support vector in a cut of the answer's tree.
 
-        The branches `kept` (b,) bool are the clusters; 0 is the largest on the pilot.
+        The branches `kept` (b,) bool are the clusters. Cluster 0 has the most pilot rows.
         """
         part = self.tree.parts(kept)
         label = self.tree.voter(part, self.nearest).labels(self.tree.seen(self.pilot))
@@ -128,7 +128,7 @@ class LevelSets:
         return np.ascontiguousarray(self.tree.S[:, order[first]].T)
 
     def cut(self, n_clusters: int) -> Self:
-        """Return a copy, cached, in which only cuts into `n_clusters` are candidates."""
+        """Return a copy in which only cuts into `n_clusters` can win. Copies are cached."""
         if n_clusters not in self._cuts:
             own = [self.granularity]
             self._cuts[n_clusters] = replace(self, n_clusters=n_clusters, granularities=own)

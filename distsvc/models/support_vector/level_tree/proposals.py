@@ -30,10 +30,10 @@ LEAST_Z, ENOUGH_Z = 1.0, 3.0
 """Minimum z of a split in a proposal, and z above which splits count as equally significant."""
 
 DEPTH_WEIGHT = 0.3
-"""Factor on the weight of a proposal by depth, relative to a proposal by significance."""
+"""Factor on the weight of a cut whose splits are ranked by depth, not by significance."""
 
 FAINT_Z = 0.05
-"""Minimum of z in the weights of cuts into a given number of clusters."""
+"""Lower bound of z in the weights that `cuts_into` computes; it keeps them positive."""
 
 VOTE_NEIGHBOURS = 10
 """Number of nearest neighbours of each row for `VoteRows.separated`."""
@@ -49,11 +49,11 @@ LOW_SUPPORT = 0.5
 """Support of an answer (`Answer.support`) up to which a note reports weak evidence."""
 
 LEAST_STANDING = 0.1
-"""Minimum score of a winner per model; below it the answer is one cluster."""
+"""Minimum of the winner's score / number of models. Below it, the answer is one cluster."""
 
 FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
-"""Minimum score per model in 2 or 3 columns: `FLAT_STANDING` / sqrt(rows), but at least
-`LOWEST_STANDING`."""
+"""In 2 or 3 columns, the minimum score per model is not `LEAST_STANDING`, but
+`FLAT_STANDING` / sqrt(rows), or `LOWEST_STANDING` if this is more."""
 
 STANDING_OF_MANY = 0.45
 """Upper limit of the minimum score in 2 or 3 columns: `STANDING_OF_MANY` / k for k clusters.
@@ -65,20 +65,20 @@ CLEAR_Z = 3.5
 minimum score is not used in one column, because any cut there separates few near rows."""
 
 EVEN_STANDING, STEEPNESS = 0.45, 2.6
-"""Score per model at which another sample has the same answer with probability 1/2, and exponent of
-the score in the odds. Tuned on halves of labelled sets."""
+"""The odds that another sample gives the same answer are (s / `EVEN_STANDING`)^`STEEPNESS`, where s
+is the winner's score / number of models. Tuned on halves of labelled sets."""
 
 EVEN_RATIO, STEEPNESS_OF_ONE = 0.5, 1.5
-"""Ratio of the best score to its minimum at which another sample also has one cluster with
-probability 1/2, and exponent of the ratio in the odds."""
+"""If the answer is one cluster, the odds that another sample gives several clusters are
+(r / `EVEN_RATIO`)^`STEEPNESS_OF_ONE`, where r is the ratio of the best score to its minimum."""
 
 EVEN, PREFERRED = 0.5, 0.9
-"""Minimum probability of the winner in another sample, and minimum share of the models that give it
-more votes than the previous answer. If both are reached, the previous answer is replaced."""
+"""Minimum probability that another sample gives the same winner, and minimum share of the models
+that prefer it to the previous answer. If both are reached, the previous answer is replaced."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""Minimum probability of the winner in another sample, and upper bound of the previous answer's
-votes relative to the winner's. If both hold, `PREFERRED` need not be reached."""
+"""Minimum probability that another sample gives the same winner, and upper bound of the previous
+answer's votes relative to the winner's. If both hold, `PREFERRED` is not required."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Maximum number of rows to which z is scaled, by granularity. Scaled to fewer rows, fewer splits
@@ -88,8 +88,8 @@ are significant."""
 class VoteRows:
     """Pilot rows on which cuts are compared, with a cache of their labels in each cut.
 
-    `view` (m, q) float32 are the rows along the components, m > 1. Trees label them on `n_jobs`
-    threads.
+    `view` (m, q) float32 has the coordinates of the rows along the leading directions, m > 1. Trees
+    label the rows on `n_jobs` threads.
     """
 
     def __init__(self, view: np.ndarray, n_jobs: int | None = 1):
@@ -119,9 +119,10 @@ class VoteRows:
             return nearest_others(self.view, k, self.n_jobs)[1]
 
     def separated(self, labels: np.ndarray) -> float:
-        """Return the share of near pairs with different labels, divided by this share of all pairs.
+        """Return the share of near pairs that are separated, divided by the share of all pairs.
 
-        The result is about 1 for random labels (m,), and 0 if neighbours always have equal labels.
+        Labels (m,) separate a pair of rows if they differ. The result is about 1 for random labels,
+        and 0 if neighbours always have equal labels.
         """
         shares = np.bincount(labels) / len(labels)
         all_pairs = 1.0 - float((shares * shares).sum())
@@ -184,10 +185,10 @@ def cuts_into(
 ) -> list[Proposal]:
     """Return the trees' cuts into `n_clusters`, or fewer if no tree has so many branches.
 
-    Each tree with enough branches has three cuts. The first keeps the most significant splits. The
-    second starts from all splits with z >= 1 and merges the smallest clusters. The third keeps the
-    deepest splits. The weight of a cut is the z of its least significant split, times 0.3 for the
-    third cut.
+    Each tree with enough branches proposes three cuts. The first keeps the most significant splits.
+    The second starts from all splits with z >= 1 and merges the smallest clusters. The third keeps
+    the deepest splits. The weight of a cut is the z of its least significant split, times 0.3 for
+    the third cut.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
 
@@ -224,9 +225,9 @@ def _candidates(
     scale: float,
     rows: VoteRows,
 ) -> list[Proposal]:
-    """Return a `Proposal` for each different cut of `offered`, pairs of a cut and its weight.
+    """Return a `Proposal` for each cut. `offered` are pairs of a cut and its weight.
 
-    The weights of equal cuts are added.
+    Equal cuts become one proposal, with the sum of their weights.
     """
     found: list[Proposal] = []
     weights: dict[bytes, float] = {}
@@ -245,9 +246,9 @@ def most_like(
 ) -> tuple[Proposal, float]:
     """Return the cut most like `labels` (m,), and its adjusted Rand index with these labels.
 
-    `labels` are of the first rows. In each tree, all branches are clusters at first. Each step
-    merges two clusters, so that most pairs of rows agree with `labels`. Merging ends when agreement
-    would fall and there are no more clusters than labels. The returned cut has weight 0.
+    `labels` belong to the first rows of `rows`. In each tree, all branches are clusters at first.
+    Each step merges two clusters, so that most pairs of rows agree with `labels`. Merging ends when
+    agreement would fall and there are no more clusters than labels. The returned cut has weight 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
@@ -259,7 +260,7 @@ def most_like(
 
 
 def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -> np.ndarray:
-    """Return `kept` (b,) bool without clusters that have no rows.
+    """Return the mask `kept` (b,) of a cut's branches after clusters without rows are merged.
 
     A cluster of few support vectors can lose all its rows when its neighbours are merged.
     """
@@ -322,9 +323,10 @@ def _by_depth(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float
 def _strongest(
     tree: LevelTree, order: np.ndarray, weights: np.ndarray
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield the cuts with the largest `weights`, and their weights; cut i has i + 1 clusters.
+    """Yield the cuts with the largest `weights`, and their weights.
 
-    The cut into one cluster is left out: too narrow or too wide kernels would always propose it.
+    The clusters of cut i are the first i + 1 branches of `order`. The cut into one cluster is left
+    out: too narrow or too wide kernels would always propose it.
     """
     weights[0] = 0.0
     for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
@@ -366,20 +368,20 @@ def _joined(
 
 
 class Candidate(TypedDict):
-    """Best of the proposals with `n_clusters`, for the report."""
+    """Best proposal for one number of clusters, as listed in the report."""
 
     n_clusters: int
     standing: float  # score, relative to the winner's
     votes: float  # relative to the maximum
     separated: float  # `VoteRows.separated`
-    support: float  # share of the models with a proposal like it
+    support: float  # share of the models with a proposal like this one
     z: float  # z of the least significant split
     winner: bool
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Best candidate unlike the winner; `share` is its score relative to the winner's."""
+    """Best candidate that is a different answer; `share` is its score relative to the winner's."""
 
     n_clusters: int
     share: float
@@ -427,11 +429,11 @@ def elect(
     columns it is min(max(2.5 / sqrt(n_rows), 0.04), 0.45 / k). In one column the winner's clearest
     split needs z >= 3.5 instead.
 
-    `previous_labels` (m,) are the first rows' labels in the previous answer. The cut most like
-    these labels does not vote. If it is similar enough (`SAME_ANSWER`), the winner replaces it only
-    if `clear`: the winner's probability in another sample is at least `EVEN`, and the share
-    `PREFERRED` of the models gives the winner more votes. From the probability `CERTAIN` on, more
-    votes in total are enough (`FEWER`). If either answer is one cluster, only `EVEN` counts.
+    `previous_labels` (m,) are the labels of the first rows of `rows` in the previous answer. The
+    cut most like these labels does not vote. If it is similar enough (`SAME_ANSWER`), the winner
+    replaces it only if `clear`: the winner's probability in another sample is at least `EVEN`, and
+    the share `PREFERRED` of the models gives the winner more votes. From the probability `CERTAIN`
+    on, more votes in total are enough (`FEWER`). If either answer is one cluster, `EVEN` is enough.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -498,7 +500,7 @@ class _Vote:
     def _score_ratio(self, least_standing: float) -> float:
         """Return the largest ratio of a candidate's score to its minimum.
 
-        In one column, return the ratio of the best candidate's clearest z to its minimum.
+        In one column, return the largest z of the best candidate's splits, relative to `CLEAR_Z`.
         """
         if self.d == 1:
             winner = self.found[self.best]
@@ -537,7 +539,7 @@ class _Vote:
 
 
 def _chance(times: float, power: float) -> float:
-    """Return x^p / (1 + x^p): logistic in log x."""
+    """Return the probability whose odds are `times` to the power of `power`."""
     odds = times**power
     return odds / (1.0 + odds)
 
@@ -576,7 +578,7 @@ def _one_cluster(
     standing: float,
     score_ratio: float,
 ) -> Answer:
-    """Return the answer with one cluster: the root of the tree in the middle of `trees`.
+    """Return the answer with one cluster, which is the root of any tree; the middle one is used.
 
     `score_ratio` is the largest ratio of a candidate's score to its minimum.
     """
