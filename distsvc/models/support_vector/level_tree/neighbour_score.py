@@ -44,7 +44,7 @@ class NeighbourScore:
         """Fit a score to pilot rows (m, q) float32 along the components, with labels (m,).
 
         With `nu`, the limit is set so that this share of the pilot is outside. If pilot rows are
-        random draws (as with modelled columns), `medians` (m, q) are the same rows without draws.
+        random draws inside cells, `medians` (m, q) are the same rows at the medians of the cells.
         """
         n_points = max(min(len(view), POINTS), SCORE_NEIGHBOURS + 1)
         points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
@@ -81,7 +81,7 @@ class NeighbourScore:
 def _usual(
     near: np.ndarray, labels: np.ndarray, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sizes, and medians and deviations of nearness, each (k,), for the large clusters."""
+    """Return the size of each large cluster, and the median and deviation of nearness in it."""
     sizes = np.bincount(labels)
     large = np.flatnonzero(sizes >= SHARES_OUTSIDE.min_size * sizes[sizes > 0].mean())
     found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
@@ -93,7 +93,7 @@ def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
     """Return the nearness below which a share `SHARES_OUTSIDE.outside` of all rows is expected.
 
     Nearness is taken as normal in each cluster (k,), with the medians `middles` and deviations
-    `units`. The result is below each median by a deviation or more, because the model fits there.
+    `units`. The result is a deviation or more below every median, where nearness is about normal.
     """
     outside = SHARES_OUTSIDE.outside
     below = float((middles + float(ndtri(0.01 * outside)) * units).min())

@@ -1,4 +1,4 @@
-"""Rule of a cut of the level tree, and the scores of rows."""
+"""Rule that labels rows by a cut of a level tree, and scores them by near rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourSc
 from distsvc.models.support_vector.level_tree.tree import Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
-"""Minimum and maximum exponent of kernel sums in shares; wider kernels have a larger exponent."""
+"""Minimum and maximum of the exponent `LevelRule._power`, which is larger for wider kernels."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Scored:
 
     @staticmethod
     def fields_of(components: np.ndarray, score: NeighbourScore) -> dict[str, Any]:
-        """Return the fields of `Scored` by name, for a score of rows along the `components`."""
+        """Return the fields of `Scored` by name. The score takes coordinates along `components`."""
         near = {f"near_{name}": value for name, value in vars(score).items()}
         return {"components": components, **near}
 
@@ -116,7 +116,7 @@ class LevelRule(Scored, Rule):
 
     @cached_property
     def _power(self) -> float:
-        """Exponent of kernel sums in shares.
+        """Exponent of a cluster's kernel sum, when membership shares are computed.
 
         A kernel of variance h^2 widens clusters of variance s^2. The logarithm of the ratio of two
         clusters' kernel sums is thus smaller than that of their densities, by the factor

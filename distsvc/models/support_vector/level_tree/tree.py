@@ -32,8 +32,8 @@ TREE_NEIGHBOURS = 10
 EDGE_PLACES = 0.25, 0.5, 0.625
 """Positions on an edge, from 0 to 1, at which g is evaluated.
 
-The last is not 0.75: on an edge of four steps of a lattice, all quarters are lattice points, at
-which g is high."""
+The last is not 0.75, because rows can lie on a lattice. All quarters of an edge of four lattice
+steps are lattice points, at which g is high."""
 
 EMPTY = 0.05
 """Number added to the ratio of densities, saddle / peak; it limits the depth of empty saddles."""
@@ -68,8 +68,8 @@ class LevelTree:
     """Tree of the level sets of one decision function.
 
     Arrays have an entry for each vertex (B,), edge (B - 1,) or branch (b,). The root's parent is
-    -1. `z` and `depths` are infinite for the root, and empty before `tested`. A depth is
-    -log(saddle / peak + `EMPTY`), from kernel density estimates at both points.
+    -1. `z` and `depths` are infinite for the root, and empty until `tested` computes them. A depth
+    is -log(saddle / peak + `EMPTY`), from kernel density estimates at both points.
     """
 
     S: np.ndarray  # (q, B) float32: support vectors (the vertices), feature by feature
@@ -164,7 +164,7 @@ class LevelTree:
         return kernels.forest_parts(len(self.heights), self.edges, joined)
 
     def voter(self, part: np.ndarray, nearest: bool = False) -> Voter:
-        """Return the voter for clusters `part` (B,) of the support vectors."""
+        """Return a `Voter` that labels rows by the clusters `part` (B,) of the support vectors."""
         return Voter(self.S, self.a, self.gamma, part, nearest)
 
     def tested(self, sums: np.ndarray, n_rows: int) -> Self:
