@@ -123,7 +123,7 @@ def demo(out: str, display: Display) -> None:
 @click.option("--skip-empty", is_flag=True, help="Exit with 99 if the input has no rows.")
 @click.option(
     "--continue-from", type=PATH, metavar="OUT",
-    help="Continue the ids of the run at OUT, for this run only.",
+    help="Continue the cluster ids of the run at OUT, for this run only.",
 )  # fmt: skip
 @display_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
@@ -178,7 +178,8 @@ def run(
 @click.argument("output_path", metavar="OUTPUT", type=PATH)
 @click.option(
     "--set", "settings", multiple=True, metavar="cluster.KEY=VALUE",
-    shell_complete=complete_setting, help="A key of [cluster]; may be given several times.",
+    shell_complete=complete_setting,
+    help="Set a key of [cluster], such as cluster.workers=2; may be given several times.",
 )  # fmt: skip
 @cluster_options
 @click.option("--overwrite", is_flag=True, help="Replace the labels that are published in OUTPUT.")
@@ -213,7 +214,7 @@ def predict(
 @click.argument("table", type=PATH)
 @click.option(
     "--out", type=PATH, metavar="JOB.toml",
-    help="Write the job file there instead of printing it.",
+    help="Write the job file to this path instead of printing it.",
 )  # fmt: skip
 @EXCLUDE
 @RUN_DATE
@@ -323,8 +324,8 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     run = f"run {manifest.run_id} of {manifest.run_date}"
     if withdraw:
         lines = [
-            f"{run} is withdrawn: nothing is published",
-            *_lines_on_nights("continue it", later),
+            f"{run} is withdrawn: nothing is published at {output_path}",
+            *_lines_on_nights("continue the withdrawn run", later),
             f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}",
         ]
     else:
@@ -339,7 +340,7 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
 def _lines_on_nights(what: str, nights: "Sequence[LaterNight]") -> list[str]:
     """Return a warning about the nights after a changed night, and a command to run them again.
 
-    `what` completes "these nights ...", such as "continue it".
+    `what` completes "these nights ...", such as "continue the withdrawn run".
     """
     if not nights:
         return []
@@ -349,7 +350,7 @@ def _lines_on_nights(what: str, nights: "Sequence[LaterNight]") -> list[str]:
     days = f"--from {nights[0].date} --to {nights[-1].date}"
     return [
         f"warning: these nights {what}: {named}",
-        f"to repeat them: distsvc backfill JOB.toml {days} --reprocess completed",
+        f"to run these nights again: distsvc backfill JOB.toml {days} --reprocess completed",
     ]
 
 
@@ -431,8 +432,8 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @click.option(
     "--reprocess", type=click.Choice(("none", "failed", "completed")), default="none",
     show_default=True,
-    help="Published days to run again: none; failed: days with an interrupted run or a result "
-    "that is held back; completed: all.",
+    help="Published days to run again. none: no day; failed: days whose latest run was interrupted "
+    "or held back; completed: all days.",
 )  # fmt: skip
 @SET
 @cluster_options

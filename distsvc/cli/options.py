@@ -65,7 +65,7 @@ SHORT_OPTIONS: dict[str, tuple[str, Callable[..., Any] | click.ParamType, str, s
     ),
     "min_cluster_rows": (
         "model.min_cluster_rows", WholeNumber(1), "N",
-        "The minimum rows of a cluster; smaller ones are merged into the nearest.",
+        "The minimum rows of a cluster; a smaller cluster is merged into the nearest.",
     ),
     "classes": (
         "input.classes", str, "NAME", "The column of known classes; it only scores the result."
@@ -73,7 +73,8 @@ SHORT_OPTIONS: dict[str, tuple[str, Callable[..., Any] | click.ParamType, str, s
     "id": ("input.id", str, "NAME", "The column of ids, copied to the labels."),
     "out": ("output.path", PATH, "OUT", "The output path; out/NAME by default."),
     "columns": (
-        "input.columns", names, "A,B,C", "The columns used; by default all that can be features.",
+        "input.columns", names, "A,B,C",
+        "The columns used; by default all columns that can be features.",
     ),
     "exclude": ("input.exclude", names, "A,B", "Columns that are not used; none by default."),
     "where": ("input.where", str, "FILTER", "The rows used, e.g. 'amount > 0'."),
@@ -87,7 +88,7 @@ SHORT_OPTIONS: dict[str, tuple[str, Callable[..., Any] | click.ParamType, str, s
     ),
     "algorithm": (
         "model.algorithm", WordOf("model.algorithm"), "NAME",
-        "The algorithm: auto (the default), support-vector, imdh, linear-svdd or another.",
+        "The algorithm, such as support-vector, imdh or linear-svdd; auto by default.",
     ),
     "seed": (
         "model.seed", WholeNumber(0), "N", "The seed of random choices; 0 by default."
@@ -122,7 +123,7 @@ FRESH = click.option(
     "--fresh",
     is_flag=True,
     help="Start over instead of resuming an interrupted run; with --overwrite, also repeat a "
-    "published one.",
+    "published run.",
 )
 METRICS_FILE = click.option(
     "--metrics-file", type=PATH, metavar="FILE",
@@ -156,7 +157,7 @@ display_options = added(
     click.option(
         "--log-format", type=click.Choice(("text", "json")), default="text", show_default=True,
         envvar="DISTSVC_LOG_FORMAT",
-        help="Sentences, or one JSON object per line; also set by DISTSVC_LOG_FORMAT.",
+        help="Log in sentences, or one JSON object per line; also set by DISTSVC_LOG_FORMAT.",
     ),
 )  # fmt: skip
 """A decorator that adds the options for progress and log, which go to standard error."""

@@ -166,7 +166,7 @@ def test_nights_that_continue_a_withdrawn_one_are_named(shop, tmp_path, monkeypa
         shop.table(night, rows(150, 100, 50, seed=seed)[0])
         shop.run(night, checks=OFF)
     found = CliRunner().invoke(main, ["rollback", str(shop.out(FIRST)), "--withdraw"])
-    assert f"these nights continue it: {SECOND} (out/{SECOND})" in found.stdout
+    assert f"these nights continue the withdrawn run: {SECOND} (out/{SECOND})" in found.stdout
     assert f"backfill JOB.toml --from {SECOND} --to {SECOND} --reprocess" in found.stdout
 
 
