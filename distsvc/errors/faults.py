@@ -24,7 +24,10 @@ from distsvc.errors.urls import bare_text, bare_url
 DEFECT, INTERRUPTED = 1, 130
 """Exit codes of an unexpected exception and of SIGINT."""
 
-CREDENTIALS = "credentials come from the environment or the usual files of the store's library"
+CREDENTIALS = (
+    "give credentials in the environment, or in a file that the store's library reads, such as "
+    "~/.aws/credentials"
+)
 
 _NOT_THERE = {"404", "410", "NoSuchKey", "NoSuchBucket", "NoSuchVersion"}
 _FORBIDDEN = {
@@ -64,7 +67,7 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_SUCH_PLACE = {errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST}
 _HELP = {
     errno.EMFILE: "; raise the limit of open files, as with ulimit -n 4096",
-    errno.ENFILE: "; the machine's limit of open files is reached",
+    errno.ENFILE: "; the machine's limit of open files is reached: raise it (sysctl fs.file-max)",
 }
 """Advice that is added to the message of an `OSError`, by its number."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")  # in obstore's messages
@@ -108,7 +111,7 @@ def classify_error(
         return error
     name = bare_url(str(reading or writing or getattr(error, "filename", None) or "a file"))
     if isinstance(error, ValueError) and "embedded null" in str(error):
-        return JobFileError(f"expected a path without NUL, found {one_line(name)}")
+        return JobFileError(f"expected a path without zero bytes (NUL), found {one_line(name)}")
     chain = list(_chain(error))
     for one in chain:
         found = _of_store(one, name)
@@ -118,7 +121,10 @@ def classify_error(
             return found
     for one in chain:
         if type(one).__name__ == "KilledWorker":
-            return PartitionFailedError(f"a task keeps killing its workers: {_words(one)}")
+            return PartitionFailedError(
+                "several workers ended at the same task, probably for want of memory; lower "
+                f"cluster.partition_rows or cluster.block_rows: {_words(one)}"
+            )
         if isinstance(one, MemoryError):
             # Not temporary: the same command needs as much memory again.
             return PartitionFailedError(
@@ -169,7 +175,9 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     codes = _answers(error)
     if kinds & _CLUSTER_IS_AWAY:
-        return TemporaryError(f"lost the Dask scheduler or its workers: {_words(error)}")
+        return TemporaryError(
+            f"lost the connection to the Dask scheduler or workers: {_words(error)}"
+        )
     if codes & _NOT_THERE:
         return InputNotFoundError(f"{name} does not exist")
     if codes & _REFUSED or kinds & _NO_CREDENTIALS:

@@ -23,7 +23,7 @@ _HTTP_SETTINGS = (
     "or download the file if its URL is signed"
 )
 _S3_SETTINGS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, in the environment"
-_TLS_SETTINGS = "certificates for schedulers, distributed.comm.tls in the configuration of Dask"
+_TLS_SETTINGS = "TLS certificates, which the keys distributed.comm.tls of Dask's configuration name"
 _SETTINGS = {
     "s3": _S3_SETTINGS, "s3a": _S3_SETTINGS, "http": _HTTP_SETTINGS, "https": _HTTP_SETTINGS,
     "tcp": _TLS_SETTINGS, "tls": _TLS_SETTINGS,
