@@ -201,7 +201,7 @@ def unreadable(
 
 
 def _of_one_name(name: str, column: object) -> str:
-    return f"{name} has two columns of the name {column!r}: rename one"
+    return f"{name} has two columns named {column!r}: rename one of the columns"
 
 
 def _fault(column: Iterable[Any], first: int = 0) -> str:
@@ -220,10 +220,10 @@ def _fault(column: Iterable[Any], first: int = 0) -> str:
             unreadable = length
     if unreadable > len(values):
         return ""
-    value, expected = values[readable], "another type"
+    value, expected = values[readable], "a type that Arrow can convert"
     if not pa.types.is_null(kind):
-        expected = f"{type_words(kind)}, as in the rows before"
-    advice = "give the column values of one type"
+        expected = f"{type_words(kind)}, as in the earlier rows"
+    advice = "give all values of the column the same type"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         expected = "a whole number from -2**63 to 2**63 - 1"
         advice = "convert the column to float, or to text if it holds ids"
@@ -245,8 +245,8 @@ def number_types(
         raise UnusableRowsError(_of_one_name(name, min(twice)))
     if names is not None and schema.names != names:
         raise UnusableRowsError(
-            f"{name}: expected tables with equal columns, found the columns {schema.names} after "
-            f"{names}"
+            f"{name}: expected equal columns in all tables, found {names} in the first table and "
+            f"{schema.names} in a later table"
         )
     kinds = []
     for field in schema:

@@ -231,7 +231,7 @@ def unusable(**columns):
         (pl.LazyFrame({"a": ["x", "y"]}), "column 'a' is text"),
         (
             pd.DataFrame({"a": [1.0, "x"]}),
-            "X: column 'a', row 1: expected a number, as in the rows before, found 'x'",
+            "X: column 'a', row 1: expected a number, as in the earlier rows, found 'x'",
         ),
         (
             pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([7, 10**20], dtype=object)}),
@@ -240,9 +240,9 @@ def unusable(**columns):
         ({"a": [1.0, 2.0], "b": [7, 10**20]}, r"column 'b', row 1: expected a whole number"),
         (
             pd.DataFrame([[1.0, 2.0, 3.0]] * 9, columns=[*"bab"]),
-            "X has two columns of the name 'b'",
+            "X has two columns named 'b'",
         ),
-        (pa.Table.from_arrays([pa.array([1.0])] * 2, ["a", "a"]), "two columns of the name 'a'"),
+        (pa.Table.from_arrays([pa.array([1.0])] * 2, ["a", "a"]), "two columns named 'a'"),
         (pa.table({}), "X has no columns"),
         (da.zeros(9, chunks=3), "Expected 2D array, got 1D array"),
         (da.zeros((9, 2, 2), chunks=3), "Expected 2D array, got 3D array"),
@@ -254,7 +254,7 @@ def unusable(**columns):
         (unusable().slice(0, 1).to_reader(), "minimum of 2 is required"),
         (da.full((9, 2), 1e300), "scale the features"),
         (dd.from_pandas(pd.Series(np.zeros(9)), npartitions=1), "expected an array .*Series"),
-        ([unusable(), unusable(b=np.zeros(9))], "equal columns, found the columns .*'b'"),
+        ([unusable(), unusable(b=np.zeros(9))], "equal columns in all tables, found .*'b'"),
         ([unusable(), unusable().cast(pa.schema({"a": pa.string()}))], "column 'a' is text"),
     ],
 )

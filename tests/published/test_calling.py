@@ -483,7 +483,7 @@ def test_labels_are_joined_with_the_table_of_a_published_run(table, tmp_path):
 
 def test_a_frame_that_arrow_can_not_read_is_refused():
     fault = (
-        "the table: column 'a', row 1: expected a whole number, as in the rows before, found 'x'"
+        "the table: column 'a', row 1: expected a whole number, as in the earlier rows, found 'x'"
     )
     with pytest.raises(DataError, match=fault):
         distsvc.run(pd.DataFrame({"a": [1, "x", object()]}))
@@ -492,7 +492,7 @@ def test_a_frame_that_arrow_can_not_read_is_refused():
         DataError, match=r"the table: column 'n', row 0: .* 2\*\*63 - 1, found 10000"
     ):
         distsvc.run(frame)
-    with pytest.raises(DataError, match="the table has two columns of the name 'a': rename one"):
+    with pytest.raises(DataError, match="the table has two columns named 'a': rename one"):
         distsvc.run(pd.DataFrame(np.zeros((9, 3)), columns=[*"aba"]))
 
 
