@@ -44,7 +44,7 @@ def _usable_path(path: str) -> str:
     ValueError if it contains credentials or a NUL, or if a name in it is too long for a file.
     """
     if "\0" in path:
-        raise ValueError(f"must be a path without NUL, found {path!r}")
+        raise ValueError(f"must be a path without zero bytes (NUL), found {path!r}")
     if "://" in path:
         try:
             checked_url(path)
@@ -92,7 +92,7 @@ def _relative(name: str) -> str:
     parts = name.split("/")
     if "://" in name or "\0" in name or {"", ".", ".."} & set(parts):
         raise ValueError(
-            f"must be the name of a file below the path, such as '_SUCCESS', found {name!r}"
+            f"must be the name of a file below input.path, such as '_SUCCESS', found {name!r}"
         )
     return name
 
@@ -277,7 +277,9 @@ class ModelConfig(_Section):
         joins = {"max_clusters": self.max_clusters, "min_cluster_rows": self.min_cluster_rows}
         key = next((name for name, value in joins.items() if value is not None), None)
         if key is not None and self.algorithm in NU_OF_JOBS:
-            raise ValueError(f"{key}: algorithm = {self.algorithm!r} has no clusters")
+            raise ValueError(
+                f"algorithm = {self.algorithm!r} finds only outliers, no clusters: remove {key}"
+            )
         if self.most_clusters is not None and getattr(self, "n_clusters", None) is not None:
             raise ValueError("n_clusters and max_clusters are both given: expected one of them")
         return self

@@ -70,4 +70,4 @@ def _shifted(day: datetime.date, days: str | None) -> datetime.date:
     try:
         return day + datetime.timedelta(int(days[:-1])) if days else day
     except OverflowError:
-        raise ValueError(f"must be in the years 1 to 9999, found {day} {days}") from None
+        raise ValueError(f"must give a day of the years 1 to 9999, found {day} {days}") from None

@@ -160,7 +160,7 @@ _WIDTHS = Annotated[
     Discriminator(lambda value: "several" if is_several(value) else "one"),
 ]
 KERNEL_WIDTH = Constraint(
-    "be 'auto', a positive number or a list of them",
+    "be 'auto', a positive number or a list of positive numbers",
     _WIDTHS,
     _WIDTHS,
     {**WEIGHT.otherwise, "too_long": f"have at most {MOST_WIDTHS} values"},
@@ -451,7 +451,7 @@ def published_rules(given: Given) -> None:
     if solver == "exact":
         return
     if given["C"] is None:
-        raise ParameterError("the published method needs C (nu only with solver = 'exact')")
+        raise ParameterError("the published method needs C, found none (nu needs solver = 'exact')")
     if given["stopping"] != "step-norm":
         raise ParameterError(
             "the published method needs stopping = 'step-norm', found "
@@ -490,7 +490,9 @@ def of_job(algorithm: str, given: Given, settings: str | None = None) -> Paramet
     key = CLUSTER_KEYS.get(algorithm)
     if key is not None and "n_clusters" in given:
         if key in given:
-            raise ParameterError(f"give n_clusters or {key}, not both: they are the same")
+            raise ParameterError(
+                f"give n_clusters or {key}, not both: they name the same parameter"
+            )
         given = {key if name == "n_clusters" else name: value for name, value in given.items()}
     own = algorithm in NU_OF_JOBS and not given.keys() & {"nu", "C"}
     nu = {"nu": NU_OF_JOBS[algorithm]} if own else {}

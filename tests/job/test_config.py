@@ -234,7 +234,7 @@ WRONG = {
     ],
     "input.id": [NO_TEXT],
     "input.classes": [NO_TEXT],
-    "input.ready": [("../a", "must be the name of a file below the path")],
+    "input.ready": [("../a", "must be the name of a file below input.path")],
     "input.where": [(True, "must be text, found True")],
     "preprocess.scale": [
         ("log", "must be 'standard', 'minmax', 'robust', 'unit', 'none' or 'auto', found 'log'")

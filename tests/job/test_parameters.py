@@ -105,7 +105,7 @@ def test_job_and_estimator_allow_the_same_values(algorithm, name):
 ONE_OR_MORE = "be a whole number of at least 1"
 POSITIVE_NUMBER, NO_NEGATIVE = "be a positive number", "be a number of at least 0"
 NO_NUMBERS = (-1, -1e-9, np.nan, np.inf, -np.inf, 10**400, True, "1", None, [1.0], 1j)
-WIDTHS = "be 'auto', a positive number or a list of them"
+WIDTHS = "be 'auto', a positive number or a list of positive numbers"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ FAULTS: dict[str, list[tuple[dict, str]]] = {
         ),
         (
             AS_PUBLISHED | {"nu": 0.1},
-            "the published method needs C (nu only with solver = 'exact')",
+            "the published method needs C, found none (nu needs solver = 'exact')",
         ),
         (
             AS_PUBLISHED | {"C": 2.0},
