@@ -49,13 +49,15 @@ INDICES: Mapping[str, Index] = {
     "compactness": Index(
         "Compactness",
         "lower",
-        "Mean distance between two rows of the same cluster, each cluster weighted by its rows.",
+        "Mean distance between two rows of the same cluster, weighted by the clusters' numbers of "
+        "rows.",
     ),
     "davies_bouldin": Index(
         "Davies-Bouldin index",
         "lower",
-        "Spread of two clusters divided by the distance of their centres, for the worst neighbour "
-        "of each cluster, on average; means little for nested or elongated clusters.",
+        "Sum of the spreads of two clusters divided by the distance of their centres: the highest "
+        "value of each cluster, averaged over clusters. Means little for nested or elongated "
+        "clusters.",
     ),
     "purity": Index(
         "Purity",
