@@ -51,10 +51,17 @@ EXACT_DRIFT_LEFT = 0.02
 """Maximum share of a column's stability index that is left once a part's unit is converted back."""
 
 MAX_DRIFT_LEFT, MAX_CHANCE_DRIFT = 0.1, 1.5
-"""Maximum stability index of a column after a part of its values is divided by a factor.
+"""Maximum stability index of a column after a part of its values is converted back.
 
-The first limit is a share of the index before the division. The second limit is a multiple of the
+The first limit is a share of the index before the conversion. The second limit is a multiple of the
 mean index of two samples of one table. The lower limit counts, unless `EXACT_DRIFT_LEFT` is higher.
+"""
+
+MAX_CHANCE_DRIFT_EXACT = 2.4
+"""`MAX_CHANCE_DRIFT` for conversions between temperature scales, which estimate no factor.
+
+It is the 99 % quantile of the index of two samples, relative to its mean, by the chi-square
+distribution with nine degrees of freedom.
 """
 
 MIN_PART_ROWS = 100
@@ -212,26 +219,33 @@ def unit_of_part(
     below = np.cumsum(expected - _counts_of(edges, values[~part]))[: len(edges)]
     usable = (below > 0.05 * len(inside)) & (below < 0.95 * len(inside))
     then, now = edges[usable], inside[below[usable].astype(np.int64)]
-    if len(np.unique(then)) < 3:
-        return None
-    candidates = [(change, EXACT_DRIFT_LEFT * drift) for change in TEMPERATURE_SCALES]
+    chance = len(edges) * (1.0 / max(before.sum(), 1) + 1.0 / len(values))
+    candidates = [(change, MAX_CHANCE_DRIFT_EXACT) for change in TEMPERATURE_SCALES]
     alike = (np.sign(then) == np.sign(now)) & (np.minimum(np.abs(then), np.abs(now)) > 1e-300)
-    if alike.sum() >= 3:
+    if len(np.unique(then[alike])) >= 3:
         logs = np.log(np.abs(now[alike])) - np.log(np.abs(then[alike]))
         factor = float(np.median(logs))
-        chance = len(edges) * (1.0 / max(before.sum(), 1) + 1.0 / len(values))
-        most = min(MAX_DRIFT_LEFT * drift, MAX_CHANCE_DRIFT * chance)
         if math.log(MIN_PART_FACTOR) <= abs(factor) <= 100.0:
-            change = UnitChange(math.exp(factor))
-            candidates.append((change, max(EXACT_DRIFT_LEFT * drift, most)))
-    found = []
-    for change, most in candidates:
-        with np.errstate(over="ignore"):
-            mended = np.where(part, (values - change.offset) / change.factor, values)
-        left = column_drift(edges, before, mended)
-        if left <= most:
+            candidates.append((UnitChange(math.exp(factor)), MAX_CHANCE_DRIFT))
+    found, decimals = [], _decimals(values[~part])
+    for change, times in candidates:
+        with np.errstate(over="ignore", invalid="ignore"):
+            mended = (values - change.offset) / change.factor
+            if decimals is not None:  # both units are rounded, so converted values miss the grid
+                mended = np.round(mended, decimals)
+        left = column_drift(edges, before, np.where(part, mended, values))
+        if left <= max(EXACT_DRIFT_LEFT * drift, min(MAX_DRIFT_LEFT * drift, times * chance)):
             found.append((left, change))
     return min(found, default=None)
+
+
+def _decimals(values: np.ndarray) -> int | None:
+    """Return the number of decimals, at most 6, to which values (m,) are rounded; else None."""
+    known = values[np.isfinite(values)]
+    for decimals in range(7):
+        if np.allclose(np.round(known, decimals), known, rtol=1e-9, atol=0.0):
+            return decimals
+    return None
 
 
 def _counts_of(edges: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -116,7 +116,9 @@ def compare_and_check(
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
     if previous is not None and _has_equal_values(run, labelled):
-        because = "ids may belong to other rows" if ids_moved else "was the same table sent again?"
+        because = (
+            "were ids joined to other rows?" if ids_moved else "was the same table sent again?"
+        )
         notes.append(
             f"each column has the same values as in the previous run, at {previous.path}: {because}"
         )
@@ -256,6 +258,10 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
     )
 
 
+MAX_PARTS = 3
+"""Maximum number of parts of the rows that are named as having another unit."""
+
+
 def _with_units_of_parts(
     columns: Sequence[ColumnDrift],
     old: ColumnCounts,
@@ -265,9 +271,9 @@ def _with_units_of_parts(
 ) -> list[ColumnDrift]:
     """Return the drifts, and add changes of unit that affect only some of the rows.
 
-    Such rows have one value of a category: Fahrenheit where ``line=B``, for example. `old` counts
-    the values of the columns `names` (d,) in the earlier table. `pilot` (m, d) has their values in
-    this table.
+    Such rows have one value of a category: Fahrenheit where ``line=B``, for example. If several
+    parts explain the drift, all are named, the best first. `old` counts the values of the columns
+    `names` (d,) in the earlier table. `pilot` (m, d) has their values in this table.
     """
     counted = labelled.contents.features
     parts = [
@@ -288,8 +294,10 @@ def _with_units_of_parts(
                 if change := unit_of_part(*of_column, rows):
                     changes.append((*change, name))
         if changes:
-            _, (factor, offset), name = min(changes)
-            more = {"factor": factor, "offset": offset, "part": name}
+            changes.sort()  # parts of equal sizes may explain the drift equally well
+            _, (factor, offset), _ = changes[0]
+            names = [name for _, change, name in changes if np.isclose(change.factor, factor, 0.05)]
+            more = {"factor": factor, "offset": offset, "part": " or ".join(names[:MAX_PARTS])}
             column = column.model_copy(update=more)
         found.append(column)
     return found
@@ -387,7 +395,9 @@ def _changes(
         before, after = (rows / max(rows.sum(), 1) for rows in counts)
         # If changes are equal, as for the values of a flag: the value that became more frequent.
         k = int(np.maximum(1.001 * (after - before), before - after).argmax())
-        shares = f"in {100 * after[k]:.0f} % of the rows, {100 * before[k]:.0f} % before"
+        shares = (
+            f"in {100 * after[k]:.0f} % of the rows, {100 * before[k]:.0f} % in the earlier run"
+        )
         low, high = np.concatenate([[-np.inf], edges, [np.inf, np.nan]])[k : k + 2].tolist()
         found = [text for code, text in enumerate(levels.get(name, ())) if low <= code < high]
         ends = [measured(end, units.get(name, "")) for end in (low, high) if np.isfinite(end)]

@@ -192,6 +192,23 @@ def test_the_unit_of_a_part_of_the_rows(factor, offset):
     assert unit_of_part(before.edges[0], before.counts[0], values, others) is None
 
 
+@pytest.mark.parametrize("decimals", [0, 1, 2])
+@pytest.mark.parametrize("is_back", [False, True])
+def test_rounded_temperatures_of_a_fifth_of_the_rows(decimals, is_back):
+    def night(seed, is_fahrenheit):
+        random = np.random.default_rng(seed)
+        part = random.random(5000) < 0.2
+        celsius = np.round(random.normal(34.4, 1.0, 5000), decimals)
+        fahrenheit = np.round(1.8 * celsius + 32.0, decimals)
+        return np.where(part & is_fahrenheit, fahrenheit, celsius), part
+
+    earlier, (values, part) = night(1, is_back)[0], night(2, not is_back)
+    before = ColumnCounts.empty(decile_edges(earlier[:, None]))
+    before.add(earlier[:, None])
+    _, change = unit_of_part(before.edges[0], before.counts[0], values, part)
+    assert change.factor == pytest.approx(1 / 1.8 if is_back else 1.8)
+
+
 @pytest.mark.parametrize(("factor", "offset"), [(1.0, 0.0), (1.0, 30.0), (1.5, 0.0), (2.5, 0.0)])
 def test_other_changes_of_a_part_are_no_units(factor, offset):
     before = ColumnCounts.empty(decile_edges(nights_of_machines(0)[0][:, None]))
