@@ -37,6 +37,7 @@ from distsvc.storage.rows.features import (
     placed,
     units_of,
 )
+from distsvc.storage.rows.id_detection import are_mostly_different
 
 REST = "all others"
 
@@ -287,6 +288,7 @@ class SeparatingColumn:
     separates_all: bool = False  # `pairs` has every pair of clusters
     is_removable: bool = False  # the only flag or category that separates clusters
     may_be_code: bool = False  # the column may have codes of categories
+    may_be_id: bool = False  # whole numbers, nearly all different
     factor: float | None = None  # common ratio of the pairs' medians, if it suggests another unit
     among_numbers: bool = False  # flags or categories differ, too, but no other number
 
@@ -297,7 +299,7 @@ class SeparatingColumn:
         if len(self.pairs) == 1:
             count = "clusters {} and {} differ".format(*self.pairs[0])
         if self.among_numbers:
-            return f"{count} in only one number, {self.column}"
+            return f"{count} in only one numeric column, {self.column}"
         return f"{ALL_DIFFER_ONLY_IN if self.separates_all else f'{count} only in'} {self.column}"
 
     @property
@@ -305,8 +307,11 @@ class SeparatingColumn:
         words = self.clause.replace(ALL_DIFFER_ONLY_IN, "the clusters differ only in")
         note = f"{words[0].upper()}{words[1:]}"
         # A gap between numbers is evidence of clusters, and so may be several categories together.
+        exclude = shlex.join(["--exclude", self.column])
         if self.is_removable:
-            return f"{note}. To ignore it: {shlex.join(['--exclude', self.column])}"
+            return f"{note}. To ignore it: {exclude}"
+        if self.may_be_id:
+            return f"{note}, whose values are nearly all different. If they are ids: {exclude}"
         if self.factor is not None:
             times = times_in_words(self.factor)
             which = f"one cluster's values are {times} the other's"
@@ -369,6 +374,7 @@ def separating_columns(
                 one = replace(
                     one,
                     may_be_code=feature.column in integers and may_be_levels(x),
+                    may_be_id=feature.column in integers and are_mostly_different(x),
                     factor=_common_factor([(medians[a], medians[b]) for a, b in pairs]),
                     among_numbers=among_numbers,
                 )
@@ -474,6 +480,6 @@ def doubt_of_functions(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Return at most one clause on columns that are functions of each other."""
     if not pairs:
         return []
-    clause, more = "{} and {} are functions of each other".format(*pairs[0]), len(pairs) - 1
+    clause, more = "{!r} and {!r} are functions of each other".format(*pairs[0]), len(pairs) - 1
     others = "is 1 more pair" if more == 1 else f"are {more} more pairs"
     return [f"{clause}, as {others} of columns" if more else clause]

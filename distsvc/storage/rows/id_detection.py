@@ -104,6 +104,11 @@ def _have_check_digits(name: str, values: np.ndarray) -> bool:
     return bool((total % 10 == 0).all())
 
 
+def are_mostly_different(values: np.ndarray) -> bool:
+    """Return True if at most 5 % of values (n,) equal another value."""
+    return _ties(values) <= (1.0 - 0.95) * len(values)
+
+
 def _differ(name: str, values: np.ndarray) -> bool:
     """Return True if nearly all values differ.
 
@@ -112,7 +117,7 @@ def _differ(name: str, values: np.ndarray) -> bool:
     n, ties = len(values), _ties(values)
     if ties == 0 or not _exact(values):
         return ties <= (1.0 - 0.9) * n
-    return ties <= (1.0 - 0.95) * n and (_lacks_ties(values) or _even(values))
+    return are_mostly_different(values) and (_lacks_ties(values) or _even(values))
 
 
 def _ties(values: np.ndarray) -> int:
@@ -130,10 +135,10 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
     evenly spread. If the numbers have many digits, fewer evenly spread values are enough.
     """
     n, ties = len(values), _ties(values)
-    if _exact(values) and ties > (1.0 - 0.99) * n:
-        return False
     if _lacks_ties(values):
         return True
+    if _exact(values) and ties > (1.0 - 0.99) * n:
+        return False
     even, strict = _even(values), ties == 0 or not _exact(values)
     if n >= _SURE_ROWS and strict and (even or _are_ordered(values)):
         return True

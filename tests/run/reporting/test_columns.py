@@ -162,7 +162,7 @@ def test_a_gap_that_follows_from_a_level_is_no_doubt():
         assert level_of_gaps(raw, 0, [counted]) == words
         part = ColumnPart(column="years", kind="number", absent=[590, 10], gap=words)
         found = {"columns": ColumnsPart(label=[0, 1], size=[600, 300], sample=N, columns=[part])}
-        doubts = [] if words else ["most rows of cluster 7 have no years"]
+        doubts = [] if words else ["most rows of cluster 7 have no 'years'"]
         assert _doubts_of_missing(found, np.array([7, 8])) == doubts
 
 
@@ -260,11 +260,18 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
         "The clusters differ only in price: one cluster's values are about 100 times the "
         "other's. Do some rows have another unit?"
     )
+    number = np.arange(N_FLAGS) + np.where(flag, 1_000, 900_000)
+    table = rows(flag.astype(int), x=x, number=number, noise=noise, more=noise**3)
+    (one,) = found(*table, integers=["number"])
+    assert one.note == (
+        "The clusters differ only in number, whose values are nearly all different. If they are "
+        "ids: --exclude number"
+    )
     region = np.where(flag, 1.0, 2.0)
     (one,) = found(*rows(2 * y + flag, x=x, price=price, region=region, noise=noise, more=more))
     assert one.note == (
-        "3 pairs of clusters differ in only one number, price: one cluster's values are about 100 "
-        "times the other's. Do some rows have another unit?"
+        "3 pairs of clusters differ in only one numeric column, price: one cluster's values are "
+        "about 100 times the other's. Do some rows have another unit?"
     )
     assert found(*rows(flag.astype(int), x=x, price=price**0.2, region=region, noise=noise)) == []
 
@@ -311,7 +318,7 @@ def test_columns_of_few_or_missing_values_are_no_functions():
 
 def test_the_doubt_is_one_clause():
     assert doubt_of_functions([]) == []
-    clause = "a and b are functions of each other"
+    clause = "'a' and 'b' are functions of each other"
     assert doubt_of_functions([("a", "b")]) == [clause]
     many = [("a", "b"), ("a", "c"), ("b", "c")]
     assert doubt_of_functions(many) == [f"{clause}, as are 2 more pairs of columns"]

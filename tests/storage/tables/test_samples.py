@@ -31,6 +31,7 @@ def ids(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
         "from_1001": 1001 + np.arange(n, dtype=np.int32),
         "down": np.arange(n)[::-1] * 10.0,
         "shuffled": random.permutation(n),
+        "repeated": random.permutation(np.arange(n) - (np.arange(n) % 25 == 24)),
         "gaps": np.cumsum(random.integers(1, 9, n)),
         "hash": random.integers(-(2**63), 2**63 - 1, n),
         "at_random": random.integers(0, 2**62, n),
