@@ -226,7 +226,7 @@ def make_report(
         ),
         doubts=[
             *(one.clause for one in separating),
-            *_doubts_of_missing(parts, labeller.ids),
+            *_doubts_of_missing(parts, labeller.ids, table.new_values),
             *(doubt_of_functions(function_pairs(rows, features)) if counts.n_clusters > 1 else ()),
         ],
         sample=rows.sample,
@@ -299,10 +299,11 @@ def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
     return {}
 
 
-def _doubts_of_missing(parts: Parts, ids: np.ndarray) -> list[str]:
+def _doubts_of_missing(parts: Parts, ids: np.ndarray, new_values: Mapping[str, str]) -> list[str]:
     """Return clauses on clusters with few values in a column that most other rows have.
 
-    Columns whose missing values a category explains are left out.
+    Columns whose missing values a category explains are left out. `new_values` are values that are
+    unknown to the model, for a message, by column; they count as missing.
     """
     found = parts["columns"]
     sizes, doubts = np.array(found.size), []
@@ -311,7 +312,10 @@ def _doubts_of_missing(parts: Parts, ids: np.ndarray) -> list[str]:
         others = (absent.sum() - absent) / np.maximum(sizes.sum() - sizes, 1)
         missing = absent / np.maximum(sizes, 1) > MOSTLY_MISSING
         for k in np.flatnonzero(missing & (others < 1 - MOSTLY_MISSING)):
-            doubts.append(f"most rows of cluster {ids[found.label[k]]} have no {column.column}")
+            new = new_values.get(column.column)
+            what = f"no {column.column!r}" if new is None else f"new values of {column.column!r}"
+            examples = "" if new is None else f", such as {new}, which count as missing"
+            doubts.append(f"most rows of cluster {ids[found.label[k]]} have {what}{examples}")
     return doubts
 
 

@@ -163,7 +163,9 @@ def test_a_gap_that_follows_from_a_level_is_no_doubt():
         part = ColumnPart(column="years", kind="number", absent=[590, 10], gap=words)
         found = {"columns": ColumnsPart(label=[0, 1], size=[600, 300], sample=N, columns=[part])}
         doubts = [] if words else ["most rows of cluster 7 have no 'years'"]
-        assert _doubts_of_missing(found, np.array([7, 8])) == doubts
+        assert _doubts_of_missing(found, np.array([7, 8]), {}) == doubts
+        for doubt in _doubts_of_missing(found, np.array([7, 8]), {"years": "'new'"}):
+            assert doubt.startswith("most rows of cluster 7 have new values of 'years', such as 'n")
 
 
 N_FLAGS = 400
