@@ -47,7 +47,7 @@ The chance of a false replacement in a year of 365 nights is then about 5 % (Bon
 SIGNS = 2
 """Salt of the first word of random signs. Each further word has the next higher salt."""
 
-VIEW_WORDS = {GRAPH: "a graph of near rows", MIXTURE: "a mixture of normals and categories"}
+VIEW_WORDS = {GRAPH: "the neighbour graph", MIXTURE: "the mixture model"}
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class ViewDecision:
             return FOLLOWED
         if self.best.n_clusters == 1:
             return (
-                "One cluster, whose columns may depend on each other, describes the table at least "
-                "as well as several clusters."
+                "One cluster fits the table at least as well as several clusters, compared by BIC. "
+                "Columns may depend on each other within a cluster."
             )
         return (
-            f"The clusters of {VIEW_WORDS[self.best.view]} describe the table best, if the columns "
-            "of a cluster may depend on each other."
+            f"The clusters of {VIEW_WORDS[self.best.view]} fit the table best, compared by BIC. "
+            "Columns may depend on each other within a cluster."
         )
 
 

@@ -164,7 +164,7 @@ class AutoClustering(MixedClusterEstimator):
             learn_graph = partial(engine.learn_graph, *of_graph)
             with one_thread():  # threads that set limits in turns would restore wrong ones
                 both(learn_graph, engine.learn_mixtures, self.n_jobs)
-            phases.ended("graph of near rows, its models and their vote")
+            phases.ended("neighbour graph, with its models and their vote")
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
 

@@ -36,9 +36,9 @@ class DensityFloors(OfMixture):
 
     words: ClassVar[ScoreWords] = replace(
         LevelRule.words,
-        meaning=f"{LevelRule.words.meaning} A row has a lower score, and is outside, if no cluster "
-        "has its combination of values: not one in 10^9 rows of a normal cluster has so low a "
-        "density.",
+        meaning=f"{LevelRule.words.meaning} A row is also outside if no cluster has its "
+        "combination of values. The limit is the density that only one in 10^9 rows of a normal "
+        "cluster falls below.",
     )
 
     floors: Annotated[np.ndarray, ArrayField("float64", "k", may_be_empty=True)] = field(
@@ -86,11 +86,11 @@ class DensityFloors(OfMixture):
         for name in ("numbers", "absent", "levels"):
             if (getattr(self, name) >= d).any():
                 raise DataError(
-                    f"array {name}: expected column numbers below {d}, found a higher one"
+                    f"array {name}: expected column numbers below {d}, found a higher number"
                 )
         if len(self.floors) not in (0, self.n_clusters):
             found = len(self.floors)
-            raise DataError(f"array floors: expected {self.n_clusters} clusters, found {found}")
+            raise DataError(f"array floors: expected {self.n_clusters} values, found {found}")
         super().check()
 
 

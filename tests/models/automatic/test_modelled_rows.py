@@ -120,5 +120,5 @@ def test_a_wrong_value_is_outside_if_no_cluster_fits_the_row(view, seed):
     assert (outside == far).all()
     assert (rule.labels(Z) == near.labels(Z)).all()
     damaged = rule.arrays() | {name: np.ones(9) for name in ("floors", "spreads")}
-    with pytest.raises(DataError, match="array floors: expected 2 clusters, found 9"):
+    with pytest.raises(DataError, match="array floors: expected 2 values, found 9"):
         type(rule).restored(rule.facts(), damaged)

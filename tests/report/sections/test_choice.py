@@ -21,13 +21,13 @@ def said(rows, n_clusters, chance=0.25):
 
 def test_each_view_has_its_name():
     text = said([[5, 5]], 2)
-    assert "graph of near rows · this run 3 mixture of normals and categories 4" in text
+    assert "neighbour graph · this run 3 mixture model 4" in text
 
 
 def test_divided_and_joined_clusters_are_listed():
     text = said([[90, 0, 10], [95, 5, 0], [0, 60, 40]], 3)
     assert "up to an adjusted Rand index of 0.8, in about 62 of 100 cases, and" in text
-    assert "one in about 25: 3 clusters (mixture of normals and categories)." in text
+    assert "one in about 25: 3 clusters (mixture model)." in text
     assert "It divides cluster 2 into parts of 60.0 % and 40.0 %." in text
     assert "It joins clusters 0 and 1." in text
 
