@@ -191,7 +191,7 @@ class BICO(StreamBaseline, CentreBaseline):
             if k < self.n_clusters:
                 warnings.warn(
                     f"{self.n_clusters} clusters were asked for, but only {k} found: "
-                    "the coreset has no more points",
+                    f"the summary of the rows (coreset) has only {k} points",
                     UserWarning,
                     stacklevel=4,
                 )

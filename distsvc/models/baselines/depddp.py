@@ -132,7 +132,7 @@ class DePDDP(TreeBaseline):
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
             warnings.warn(
                 f"{self.n_clusters} clusters were asked for, but only {self.n_clusters_} found: "
-                "no node's density has another minimum",
+                "the density of no remaining part has a minimum at which to split",
                 UserWarning,
                 stacklevel=3,
             )

@@ -95,7 +95,10 @@ class FuzzyCMeans(CentreBaseline):
         runs = map_threads(lambda start: alternate(shuffled, start, *given), starts, self.n_jobs)
         centres, objectives, converged = min(runs, key=lambda run: run[1][-1])
         if not converged:
-            text = f"memberships still change by more than tol after {self.max_iter} iterations"
+            text = (
+                f"memberships still change by more than tol after {self.max_iter} iterations; "
+                "raise max_iter or tol"
+            )
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
         self.cluster_centers_ = Centres.by_size(centres, X).centres
         self.objectives_ = np.array(objectives)

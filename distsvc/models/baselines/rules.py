@@ -41,23 +41,25 @@ class Centres(Rule):
 
     form: ClassVar[str] = "centres"
     shared: ClassVar[str] = (
-        "1 / r^4 divided by its sum over all clusters, r the distance to a cluster's centre"
+        "1 / r^4 divided by its sum over all clusters, where r is the distance to a cluster's "
+        "centre"
     )
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": "int32, >= 0: the cluster with the nearest centre; 0 is the largest in a sample",
+        "label": "int32, >= 0: the cluster with the nearest centre; on a first run, 0 is "
+        "the largest cluster of a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane midway between the row's "
-        "centre and another, in the unit of the scaled columns; infinity where there is one "
-        "cluster",
+        "centre and another centre, in the unit of the scaled columns; infinity if there is only "
+        "one cluster",
         "outlier": "bool: always false, since every row has a nearest centre",
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
         meaning="Every row has a nearest centre, so no row is an outlier. The "
         "score is the row's distance to the nearest hyperplane midway between its centre and "
-        "another, in the unit of the scaled columns.",
+        "another centre, in the unit of the scaled columns.",
         heading="Distance to the border of the cluster",
-        axis="distance to the nearest hyperplane midway to another centre",
+        axis="distance to the nearest hyperplane midway between two centres",
         boundary=None,
     )
 
@@ -154,7 +156,7 @@ class Splits(Rule):
     shared: ClassVar[str] = BY_HYPERPLANES
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": "int32, >= 0: the cluster; 0 is the largest in a sample",
+        "label": "int32, >= 0: the cluster; on a first run, 0 is the largest cluster of a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
         "tree, in the unit of the scaled columns; infinity where there is one cluster",
         "outlier": "bool: always false, since every row lies in a leaf of the tree",

@@ -23,7 +23,7 @@ MAX_SPACED = 4_000
 """Maximum number of landmarks from which the gamma of membership shares is computed."""
 
 PLANE = 2.0
-"""Lower bound on the dimension m in `_share_gamma`, at which gamma is `SOFTENED` / spacing^2."""
+"""Minimum dimension of the rows around landmarks that `_share_gamma` assumes."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class LandmarkRule(Scored, Rule):
 
     form: ClassVar[str] = "landmarks"
     shared: ClassVar[str] = (
-        "exp(-gamma r^2 / 2) divided by its sum over all clusters, r the distance to a cluster's "
-        "nearest landmark"
+        "exp(-gamma r^2 / 2) divided by its sum over all clusters, where r is the distance to a "
+        "cluster's nearest landmark"
     )
     meanings: ClassVar[Mapping[str, str]] = LevelRule.meanings
     words: ClassVar[ScoreWords] = LevelRule.words
