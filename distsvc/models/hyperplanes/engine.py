@@ -187,7 +187,10 @@ class TreeEngine:
         given = self.parameters
         grown = [tree.with_rows(given["growth"]) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
-            raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
+            raise UnusableRowsError(
+                "values are too large: their squares are not finite in float32; scale the "
+                "features, such as by StandardScaler or preprocess.scale = 'standard'"
+            )
         n_clusters, rule = given["n_clusters"], given["elbow"]
         cuts = [tree.cut(n_clusters or elbow(tree.curve, rule)) for tree in grown]
         # A maximum over all trees would grow with their number, by chance.
@@ -262,8 +265,9 @@ class TreeEngine:
                 self.lowered = True
                 self.notes.append(
                     f"the number of clusters was lowered from {usual} to {k}, because trees from "
-                    "other row orders have different clusters (mean adjusted Rand index "
-                    f"{_mean_agreement(found):.2f}, before {_mean_agreement(alike):.2f})"
+                    "other row orders have different clusters (mean adjusted Rand index with "
+                    f"{usual} clusters: {_mean_agreement(alike):.2f}, with {k}: "
+                    f"{_mean_agreement(found):.2f})"
                 )
                 return fewer, found
         return cuts, alike
@@ -288,9 +292,9 @@ class TreeEngine:
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(
                 f"the answer is one cluster: none of the {cut.n_clusters - 1} splits at the elbow "
-                "passes through a valley of the density (the highest z of a tree's splits is "
-                f"{self.clearest_valley:.1f}, as the median over all trees; expected at least "
-                f"valley = {least:g})"
+                "passes through a valley of the density (the deepest valley is "
+                f"{self.clearest_valley:.1f} standard errors deep, the median over all trees; "
+                f"expected at least valley = {least:g})"
             )
             return cut.cut(1)
         if wanted is not None and cut.n_clusters < wanted:

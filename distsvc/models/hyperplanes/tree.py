@@ -193,17 +193,17 @@ class TreeRule(Rule):
     form: ClassVar[str] = "imdh"
     shared: ClassVar[str] = BY_HYPERPLANES
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": "int32, >= 0: the cluster; 0 is the largest in a sample",
+        "label": "int32, >= 0: the cluster; on a first run, 0 is the largest cluster of a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
-        "tree, in standard deviations of its node's rows along its normal; infinity where there is "
-        "one cluster",
+        "tree, in standard deviations of the rows that the hyperplane splits, along its normal; "
+        "infinity if there is only one cluster",
         "outlier": "bool: always false, since every row lies in a leaf of the tree",
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
         meaning="Every row lies in a leaf of the tree of hyperplanes, so no row is an "
         "outlier. The score is the row's distance to the nearest hyperplane on its path, in "
-        "standard deviations of the node's rows along the normal.",
+        "standard deviations of the rows that the hyperplane splits, along its normal.",
         heading="Distance to the nearest hyperplane",
         axis="distance to the nearest hyperplane on the row's path, in standard deviations",
         boundary=None,
