@@ -29,8 +29,8 @@ MIN_SOLVED_ROWS = 100
 MEMORY_BYTES = 256 * 2**20
 
 ORIGIN_INSIDE = (
-    "w is 0: the origin lies among the rows, so no hyperplane separates a share 1 - nu of the rows "
-    "from the origin; use LinearSVDD, or columns that are not centred"
+    "the origin lies among the rows, so no hyperplane separates a share 1 - nu of the rows from "
+    "the origin (its normal w is 0); use LinearSVDD, or columns that are not centred"
 )
 
 

@@ -75,8 +75,8 @@ class _LinearEstimator(PublishedSettings, DecidesRows, FitsRows, OutlierMixin, B
         self._publish(engine)
         if not converged:
             warnings.warn(
-                f"max_iter = {self.max_iter} reached with a violation of {self.violation_:.2g}; "
-                "raise max_iter or tol",
+                f"max_iter = {self.max_iter} reached with the optimality conditions violated by "
+                f"{self.violation_:.2g}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )

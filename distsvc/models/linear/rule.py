@@ -71,12 +71,14 @@ class OneClassRule(LinearRule):
     form: ClassVar[str] = "linear-one-class"
     meanings: ClassVar[Mapping[str, str]] = {
         "label": "int32: always 0",
-        "score": "float32: w.x - rho, the decision value; 0 is the hyperplane",
+        "score": "float32: the decision value w.x - rho (hyperplane with normal w and offset rho); "
+        "0 on the hyperplane",
         "outlier": "bool: score < 0, the row lies on the origin's side of the hyperplane",
     }
     words: ClassVar[ScoreWords] = ScoreWords(
-        meaning="The decision value is w.x - rho: negative on the origin's side of the "
-        "hyperplane, and lower with the distance from it.",
+        meaning="The decision value is w.x - rho, for a hyperplane with normal w and offset rho. "
+        "It is negative on the origin's side of the hyperplane, and falls with the distance from "
+        "the hyperplane.",
         axis=DECISION_AXIS,
         has_clusters=False,
     )
@@ -89,7 +91,8 @@ class BallRule(LinearRule):
     form: ClassVar[str] = "linear-svdd"
     meanings: ClassVar[Mapping[str, str]] = {
         "label": "int32: always 0",
-        "score": "float32: R^2 - |x - a|^2, the decision value; 0 is the ball's surface",
+        "score": "float32: the decision value R^2 - |x - a|^2 (ball with radius R and centre a); 0 "
+        "on the ball's surface",
         "outlier": "bool: score < 0, the row lies outside the ball",
     }
     words: ClassVar[ScoreWords] = ScoreWords(

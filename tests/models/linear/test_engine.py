@@ -52,7 +52,7 @@ def outer_steps(engine, X):
 def test_an_engine_restores_a_solution(engine_type, make, table, compute_gap):
     parameters = {"nu": 0.1, "tol": 1e-9, "compute_gap": compute_gap}
     first, later = (engine_for(engine_type, **parameters) for _ in range(2))
-    first.notes.append("constant columns carry no information: f7")
+    first.notes.append("constant columns, which do not change the result: f7")
     first.fit_rows(table[:500])
     for step in range(2):
         facts, arrays = first.solved()
@@ -85,7 +85,7 @@ def test_an_origin_among_the_rows_gives_a_note(table):
     )
     plane.fit_rows(X)
     ball.fit_rows(X)
-    assert [note[:7] for note in plane.notes] == ["w is 0:"]
+    assert [note[:10] for note in plane.notes] == ["the origin"]
     assert ball.notes == []
 
 

@@ -100,7 +100,9 @@ def test_compute_gap_sets_the_duality_gap():
 
 
 def test_too_few_steps_give_a_warning():
-    with pytest.warns(ConvergenceWarning, match="max_iter = 1 reached with a violation of"):
+    with pytest.warns(
+        ConvergenceWarning, match="max_iter = 1 reached with the optimality conditions violated by"
+    ):
         LinearOneClassSVM(0.1, max_iter=1).fit(table())
 
 

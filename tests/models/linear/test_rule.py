@@ -41,5 +41,5 @@ def test_pulls_add_up_to_the_score(rule):
 def test_a_score_too_large_for_float32_is_an_error_of_the_rows(rule):
     far = ROWS.copy()
     far[3] = -1e60
-    with pytest.raises(UnusableRowsError, match="not finite in float32; scale the features"):
+    with pytest.raises(UnusableRowsError, match="too large for float32; scale the features"):
         rule.label(far)
