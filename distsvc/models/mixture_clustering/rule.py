@@ -111,16 +111,16 @@ class ComponentRule(OfMixture):
     form: ClassVar[str] = "components"
     shared: ClassVar[str] = "the posterior probability of its component in the mixture"
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": "int32, >= 0: the component with the highest posterior probability; 0 is the "
-        "largest in a sample",
+        "label": "int32, >= 0: the component with the highest posterior probability; on a first "
+        "run, 0 is the largest component of a sample",
         "score": "float32: log density in the mixture, relative to the row's cluster and in units "
-        "of its tail; negative is outside",
+        "of the cluster's tail; negative is outside",
         "outlier": "bool: the score is negative",
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         meaning="The score is the logarithm of the mixture's density at a row, relative to the "
-        "rows of its cluster. One unit is the distance from the cluster's median to its 5 % "
-        "quantile. The score has no lower bound.",
+        "rows of its cluster. One unit is the distance from the median to the 5 % quantile of the "
+        "log densities in the cluster. The score has no lower bound.",
         axis="score by density; negative is outside every cluster",
     )
 
