@@ -15,7 +15,7 @@ def test_keys_are_those_that_a_text_advises():
         "preprocess.missing_values": [-9],
         "preprocess.missing": "median",
     }
-    assert not list(keys_in("row 3 (x = 12), C = 3 leaves f < 0 everywhere"))
+    assert not list(keys_in("row 3 (x = 12), C = 3 is too small: it puts all rows outside"))
 
 
 def test_advice_is_read_from_warnings():

@@ -12,7 +12,7 @@ from distsvc import SupportVectorClustering
 from distsvc.errors import ParameterError
 from tests.quiet_fits import quietly
 
-ONE_CLUSTER = "all trajectories end at one equilibrium"
+ONE_CLUSTER = "all rows climb to the same density peak"
 
 
 def moons(n=400):

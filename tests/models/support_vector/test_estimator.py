@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from distsvc.errors import ParameterError
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
-ONE_CLUSTER = "all trajectories end at one equilibrium"
+ONE_CLUSTER = "all rows climb to the same density peak"
 NO_SPLIT = "no split is significant"
 NOTES = f"{ONE_CLUSTER}|{NO_SPLIT}|Weak evidence|no model can tell|epsilon was widened"
 
@@ -150,7 +150,7 @@ def test_the_number_of_clusters_is_that_of_all_blocks():
 
 def test_a_c_too_small_for_f_above_0_gives_a_note():
     X = small()
-    with pytest.warns(UserWarning, match=r"C = 0.5 leaves f < 0 everywhere; .* share 0.1"):
+    with pytest.warns(UserWarning, match=r"C = 0.5 is too small: .* share 0.1"):
         model = estimator(C=0.5, epsilon=0.4).fit(X)
     assert (model.decision_function(X) < 0).mean() == pytest.approx(0.1, abs=0.01)
     assert model.n_clusters_ == 3

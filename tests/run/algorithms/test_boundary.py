@@ -32,7 +32,7 @@ def run(table, out, model):
 
 def test_an_empty_boundary_ends_the_job(table, tmp_path):
     with pytest.raises(
-        JobFileError, match=r"model: epsilon = 1e-09 leaves the boundary without rows"
+        JobFileError, match=r"model: no row lies within epsilon = 1e-09 of the boundary"
     ):
         run(table, tmp_path / "out", PAPER | {"epsilon": 1e-9})
 

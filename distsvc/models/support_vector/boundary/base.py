@@ -63,7 +63,8 @@ class SupportVectorEngine(Engine):
         if 0.0 < largest < 16.0 * float(np.sqrt(np.finfo(np.float32).tiny)):
             raise UnusableRowsError(
                 f"values differ from their column's mean by at most {largest:.1e}, and squared "
-                "differences are too small for float32; scale the features"
+                "differences are too small for float32; scale the features, such as by "
+                "StandardScaler or preprocess.scale = 'standard'"
             )
         if (self.pilot == self.pilot[0]).all():
             self.note("all tested rows are equal: the answer is one cluster")

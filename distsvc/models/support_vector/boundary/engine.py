@@ -76,7 +76,7 @@ class BoundaryEngine(SupportVectorEngine):
         if given.solver == "exact" and given.C is not None and n_rows > EXACT_ROWS:
             raise ParameterError(
                 f"solver='exact' with C keeps the whole kernel matrix and takes at most "
-                f"{EXACT_ROWS} rows, found {n_rows}; give nu, or use 'bsgd'"
+                f"{EXACT_ROWS} rows, found {n_rows}; give nu, or solver='bsgd'"
             )
         super().set_pilot(pilot, n_rows)
         wide, gamma = self.pilot.astype(np.float64), given.gamma
@@ -175,7 +175,7 @@ class BoundaryEngine(SupportVectorEngine):
             S = np.ascontiguousarray(self.decision.S.T)
             self.vertices = np.concatenate([self.vertices, S[self.decision(S) >= 0.0]])
         if len(self.equilibria) == 1:
-            self.note("all trajectories end at one equilibrium: the answer is one cluster")
+            self.note("all rows climb to the same density peak: the answer is one cluster")
 
     def set_clusters(self, pairs: np.ndarray) -> None:
         """Set the clusters: the components of the equilibria in the graph with edges `pairs`.
@@ -297,8 +297,8 @@ class BoundaryEngine(SupportVectorEngine):
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)
         if level < 1e-6:
             raise ParameterError(
-                f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, too "
-                "small to compute f in float32"
+                f"C must be larger, found {self.C!r}: at the boundary, the density w.phi(x) is "
+                f"{level:g}, too small for float32"
             )
         used = a != 0.0
         weights = (a[used] / level).astype(np.float32)
@@ -332,14 +332,14 @@ class BoundaryEngine(SupportVectorEngine):
             level = float(np.quantile(values, self.nu, method="lower"))
         if too_low:
             self.note(
-                f"C = {self.C:g} leaves f < 0 everywhere; the level was set so that a share "
-                f"{self.nu} of the rows lies outside"
+                f"C = {self.C:g} is too small: it puts all rows outside; the boundary was moved so "
+                f"that a share {self.nu} of the rows lies outside"
             )
         least = 1e-3 * float(values.max())
         if level < least:
             level = least
             self.note(
-                "more than the share nu of the rows is far from every support vector; the level "
-                "was set to a thousandth of the highest value of w.phi(x)"
+                "more rows than the share nu are far from every support vector, and lie outside; "
+                "the boundary is at a thousandth of the highest density w.phi(x)"
             )
         return level

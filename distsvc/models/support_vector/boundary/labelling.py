@@ -232,8 +232,9 @@ class Boundary:
         """Raise ParameterError if no row lies within epsilon of the boundary."""
         if not len(self.X):
             raise ParameterError(
-                f"epsilon = {epsilon:g} leaves the boundary without rows: the smallest |f(x)| is "
-                f"{float(self.least[0]):.3g}; give a larger epsilon, or other values of gamma and C"
+                f"no row lies within epsilon = {epsilon:g} of the boundary: the smallest decision "
+                f"value |f(x)| is {float(self.least[0]):.3g}; give a larger epsilon, or other "
+                "values of gamma and C"
             )
 
 

@@ -13,7 +13,10 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 GAMMA = real(gt=0.0, le=LARGEST_FLOAT32)
-CLUSTER_MEANING = "int32, >= 0: the cluster, also of outliers; 0 is the largest in a sample"
+CLUSTER_MEANING = (
+    "int32, >= 0: the cluster, also of outliers; on a first run, 0 is the largest cluster of a "
+    "sample"
+)
 OUTLIER_MEANING = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5
@@ -30,12 +33,12 @@ class BoundaryRule(Rule):
 
     form: ClassVar[str] = "support-vector"
     shared: ClassVar[str] = (
-        "exp(-gamma r^2 / 2) divided by its sum over all clusters, r the distance to a cluster's "
-        "nearest point"
+        "exp(-gamma r^2 / 2) divided by its sum over all clusters, where r is the distance to a "
+        "cluster's nearest point"
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": CLUSTER_MEANING,
-        "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
+        "score": "float32: f(x), the decision value; 0 on the boundary, negative outside",
         "outlier": OUTLIER_MEANING,
     }
 

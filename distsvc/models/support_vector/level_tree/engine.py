@@ -108,8 +108,8 @@ class LevelTreeEngine(SupportVectorEngine):
         self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
         if levels.level is not None and boundary != levels.level:
             self.note(
-                f"C = {self.C:g} leaves f < 0 everywhere; the level was set relative to the "
-                "density of the clusters"
+                f"C = {self.C:g} is too small: it puts all rows outside; the boundary was set "
+                "relative to the density of the clusters"
             )
         for doubt in levels.doubts():
             self.note(doubt)

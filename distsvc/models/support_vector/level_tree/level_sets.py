@@ -96,7 +96,7 @@ class LevelSets:
 
     @cached_property
     def boundary(self) -> float:
-        """Level of g at which f is 0."""
+        """Level of the density g at the outlier limit, where the decision function f is 0."""
         if self.level is not None and float(self.tree.heights.max()) >= self.level:
             return self.level
         return LOWEST_LEVEL * float(np.median(self.tree.births[self.answer.kept]))
@@ -163,8 +163,8 @@ class LevelSets:
             )
         if split and self.unclear > FAR_APART:
             found.append(
-                f"{100 * self.unclear:.0f} % of the rows lie nearest to a support vector of "
-                "another cluster than their own: the clusters have no clear borders"
+                f"{100 * self.unclear:.0f} % of the rows have their nearest support vector in "
+                "another cluster: the clusters have no clear borders"
             )
         counts = {name: other.n_clusters for name, other in self.answers.items()}
         if min(counts.values()) * 2 <= max(counts.values()):

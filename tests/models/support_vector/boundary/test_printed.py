@@ -97,7 +97,7 @@ def test_epsilon_stays_and_an_empty_boundary_is_an_error():
     assert model.n_boundary_ == (np.abs(f) <= 0.01).sum() > 0
     assert model.notes_ == []
     least = np.abs(f).min()
-    found = rf"leaves the boundary without rows: the smallest \|f\(x\)\| is {least:.3g};"
+    found = rf"of the boundary: the smallest decision value \|f\(x\)\| is {least:.3g};"
     with pytest.raises(ParameterError, match=found):
         fitted(TABLES["moons"], epsilon=1e-9)
 
