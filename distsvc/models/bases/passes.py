@@ -265,7 +265,9 @@ class Passes:
             if n_rows <= self.n_rows:
                 yield block, keys
         if n_rows != self.n_rows:
-            raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
+            raise _changed(
+                f"had {self.n_rows} rows at the first reading, {n_rows} at a later reading"
+            )
 
     def values(self, *columns: OfRows) -> list[LazyValues]:
         """Read all rows again; return the values (n,) that each function in `columns` computes.

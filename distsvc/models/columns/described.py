@@ -50,7 +50,7 @@ def described(
             first = salts.index(salts[j])
             if model.columns[first] is not None:
                 kind = "copy"
-                reason = f"has the same order of rows as {names[first]}, or the reverse; not used"
+                reason = f"orders the rows as {names[first]!r} does, or in reverse; not used"
             found.append(ColumnDescription(kind, "", reason))
         elif isinstance(column, CategoryColumn):
             reason = "given in [columns]" if of.kind else f"{len(column.codes)} values"
@@ -66,7 +66,7 @@ def _number(column: NumberColumn, given: GivenColumn, unit: str) -> ColumnDescri
     kind = column.kind
     reason = {
         ZERO_INFLATED: f"many values are exactly {column.spike or 0.0:g}",
-        "ordinal": f"{len(of.values)} values; no smooth density fits, only the order counts",
+        "ordinal": f"{len(of.values)} values; no smooth density fits, so only their order is used",
         "continuous": "most values differ",
         "count": "whole numbers",
         "rounded": _rounding(of, unit),

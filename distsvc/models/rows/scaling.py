@@ -43,15 +43,18 @@ def check_length(X: Any, most: float = MAX_ROW_LENGTH) -> None:
     )
     if not largest * X.shape[1] ** 0.5 <= most:
         raise UnusableRowsError(
-            f"X has values up to {largest:.3g}, expected rows of a length of at most {most:g}; "
-            "scale the features"
+            f"X has values up to {largest:.3g}, expected rows with a Euclidean length of at most "
+            f"{most:g}; scale the features, such as by StandardScaler"
         )
 
 
 def check_finite(Z: np.ndarray) -> None:
     """Raise UnusableRowsError if rows Z (n, d) float32 have infinite values or NaN."""
     if not np.isfinite(Z).all():
-        raise UnusableRowsError("values are not finite in float32; scale the features")
+        raise UnusableRowsError(
+            "values are too large for float32; scale the features, such as by StandardScaler or "
+            "preprocess.scale = 'standard'"
+        )
 
 
 def subtract_centre(X: np.ndarray, centre: np.ndarray) -> np.ndarray:

@@ -105,4 +105,4 @@ def test_a_copy_names_its_original(slope):
     for model in (first, later):
         _, copy = described(model, ["a", "b"])
         assert copy.kind == "copy"
-        assert copy.reason == "has the same order of rows as a, or the reverse; not used"
+        assert copy.reason == "orders the rows as 'a' does, or in reverse; not used"
