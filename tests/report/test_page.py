@@ -49,7 +49,7 @@ def test_numbers_and_texts(html):
         "distsvc run jobs/rings.toml",
         'path = "data/rings.parquet"',
         "distsvc 0.1.0 · finished 2026-08-01 12:34 UTC",
-        "domain of novelty, score ≥ 0",
+        "inside the boundary, score ≥ 0",
         "support vector",
         "equilibrium",
         "row outside",
@@ -131,7 +131,7 @@ def test_one_cluster_with_all_rows_outside():
     report["picture"]["f"] = np.full((40, 40), -0.5).tolist()
     report["picture"]["equilibria"] = []
     text = Page(rendered(report)).text
-    assert "domain of novelty" not in text
+    assert "inside the boundary" not in text
     assert "row outside" in text
     assert "boundary, f = 0" in text
 

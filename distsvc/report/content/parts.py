@@ -199,11 +199,11 @@ class ColumnDrift(ReportPart):
 
     @property
     def times(self) -> str:
-        """The change of unit in words, such as ``about 100 times the previous run's``."""
-        words = f"{times_in_words(self.factor or 1.0)} the previous run's"
+        """The change of unit in words: ``about 100 times the values of the previous run``."""
+        words = f"{times_in_words(self.factor or 1.0)} the values of the previous run"
         if self.offset:
             now, then = ("Fahrenheit", "Celsius")[:: 1 if self.offset > 0.0 else -1]
-            words = f"the previous run's, in {now} in place of {then},"
+            words = f"in {now} (previous run: {then})"
         return f"{words} where {self.part}" if self.part else words
 
 

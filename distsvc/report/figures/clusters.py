@@ -136,7 +136,7 @@ def _domain(axes: Axes, picture: DomainPart) -> list[Artist]:
         axes.contour(*grid, levels=[0], colors=[drawing.EDGE], linewidths=0.9, zorder=1.1)
     return [
         Patch(
-            facecolor=drawing.REGION, edgecolor=drawing.EDGE, label="domain of novelty, score ≥ 0"
+            facecolor=drawing.REGION, edgecolor=drawing.EDGE, label="inside the boundary, score ≥ 0"
         )
     ]
 

@@ -319,6 +319,6 @@ def _frame(axes: Axes, room: float, scale: Scale) -> None:
     axes.tick_params(axis="y", labelsize=9)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_bounds(0, HEIGHT)
-    axes.set_ylabel("density, share of the highest", fontsize=9.5)
+    axes.set_ylabel("density, relative to the highest", fontsize=9.5)
     axes.yaxis.set_label_coords(-0.7 / room, (GROUND + HEIGHT / 2) / (GROUND + HEIGHT + HEAD))
     axes.set_xlabel("width: share of the rows", fontsize=9.5, labelpad=3)

@@ -25,15 +25,15 @@ def _doubts(report: Report) -> Iterator[str]:
     other = choice.alternative if choice else None
     if other and not asked and other.chance >= 0.25 and other.n_clusters != k:
         verb = "describes" if other.n_clusters == 1 else "describe"
-        yield f"{things(other.n_clusters, 'cluster')} {verb} them nearly as well"
+        yield f"{things(other.n_clusters, 'cluster')} {verb} the rows nearly as well"
     chance = report.model.fitted.get("agreement")
     if not asked and isinstance(chance, float) and chance < 0.5:
-        others = "several" if k == 1 else "other clusters"
+        others = "several clusters" if k == 1 else "other clusters"
         yield f"another sample has {others} in about {100 * (1.0 - chance):.0f} of 100 cases"
     yield from report.doubts
     if choice and choice.overlap is not None and k > 1:
         share = percent(choice.overlap)
-        yield f"they overlap: about {share} of the rows may belong to another cluster"
+        yield f"the clusters overlap: about {share} of the rows may belong to another cluster"
 
 
 def brief(report: Report) -> str:

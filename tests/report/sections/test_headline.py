@@ -84,7 +84,7 @@ def test_a_given_number_of_clusters_is_not_in_doubt():
 
 @pytest.mark.parametrize(
     ("chance", "clause"),
-    [(0.28, ", but another sample has several in about 72 of 100 cases"), (0.5, "")],
+    [(0.28, ", but another sample has several clusters in about 72 of 100 cases"), (0.5, "")],
 )
 def test_one_cluster_that_other_samples_divide(chance, clause):
     report = make_levels_report("one")
@@ -133,8 +133,8 @@ def with_other(n_clusters, chance):
 @pytest.mark.parametrize(
     ("n_clusters", "chance", "doubt"),
     [
-        (4, 0.25, ", but 4 clusters describe them nearly as well"),
-        (1, 0.4, ", but 1 cluster describes them nearly as well"),
+        (4, 0.25, ", but 4 clusters describe the rows nearly as well"),
+        (1, 0.4, ", but 1 cluster describes the rows nearly as well"),
         (4, 0.24, ""),
         (3, 0.4, ""),
     ],
@@ -147,7 +147,7 @@ def test_another_answer_that_is_nearly_as_probable(n_clusters, chance, doubt):
 def test_overlap_is_the_weakest_doubt():
     report = with_other(4, 0.0)
     report["choice"]["overlap"] = 0.123
-    clause = ", but they overlap: about 12.3 % of the rows may belong to another cluster;"
+    clause = ", but the clusters overlap: about 12.3 % of the rows may belong to another cluster;"
     assert clause in said(report)
     assert "About 12.3 % of the rows are expected to belong to another" in page_text(report)
     report["doubts"] = ["clusters 0 and 1 differ only in premium"]

@@ -40,9 +40,8 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(three_nights):
     with pytest.raises(CheckFailedError) as caught:
         shop.run(SECOND, checks=OFF)
     said = str(caught.value)
-    words = (
-        "same_units: 1 column in another unit ('x1' is about 100 times the previous run's), none"
-    )
+    change = "'x1' is about 100 times the values of the previous run"
+    words = f"same_units: 1 column in another unit ({change}), none"
     assert words in said
     assert "Nothing is published in " in said
     assert said.index("mend it") < said.index("distsvc publish")
@@ -57,9 +56,9 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(three_nights):
 
 
 @pytest.mark.parametrize(("factor", "offset", "words"), [
-    (100.0, 0.0, "about 100 times the previous run's where kind=b"),
-    (1.8, 32.0, "the previous run's, in Fahrenheit in place of Celsius, where kind=b"),
-    (1 / 1.8, -32.0 / 1.8, "the previous run's, in Celsius in place of Fahrenheit, where kind=b"),
+    (100.0, 0.0, "about 100 times the values of the previous run where kind=b"),
+    (1.8, 32.0, "in Fahrenheit (previous run: Celsius) where kind=b"),
+    (1 / 1.8, -32.0 / 1.8, "in Celsius (previous run: Fahrenheit) where kind=b"),
 ])  # fmt: skip
 def test_another_unit_in_the_rows_of_a_category_holds_the_night_back(shop, factor, offset, words):
     encoded = {"preprocess": {"encode": {"kind": "onehot"}}, "checks": OFF}
@@ -75,13 +74,26 @@ def test_another_unit_in_the_rows_of_a_category_holds_the_night_back(shop, facto
     assert f"same_units: 1 column in another unit ('x1' is {words}), none" in str(caught.value)
 
 
+def test_another_temperature_scale_holds_the_night_back(shop):
+    for seed, date in enumerate([FIRST, SECOND]):
+        X = np.round(rows(1500, 1000, 500, seed=seed)[0] + 12.0, 1)
+        if date == SECOND:
+            X[:, 1] = np.round(1.8 * X[:, 1] + 32.0, 1)
+        shop.table(date, X, kind=np.resize(["a", "b"], len(X)))
+    shop.run(FIRST, checks=OFF)
+    with pytest.raises(CheckFailedError) as caught:
+        shop.run(SECOND, checks=OFF)
+    words = "same_units: 1 column in another unit ('x1' is in Fahrenheit (previous run: Celsius)), "
+    assert words in str(caught.value)
+
+
 @pytest.mark.parametrize(("factor", "words"), [
     (98.3, "about 100 times"), (1047.0, "about 1,000 times"), (1 / 1012.0, "about 1/1,000 of"),
     (59.6, "about 60 times"), (1 / 24.2, "about 1/24 of"),
 ])  # fmt: skip
 def test_a_factor_in_words(factor, words):
     given = {"column": "x", "index": 9.0, "missing_before": 0.0, "missing_after": 0.0}
-    assert ColumnDrift(**given, factor=factor).times == f"{words} the previous run's"
+    assert ColumnDrift(**given, factor=factor).times == f"{words} the values of the previous run"
 
 
 def test_the_largest_change_of_a_column_in_words():
@@ -98,17 +110,23 @@ def test_the_largest_change_of_a_column_in_words():
     before = np.array([[0, 5, 0, 0], [0, 6, 1, 1], [1, 7, 1, 1], [1, 8, 2, 0], [1, 9, 2, 0]])
     before = np.repeat(before * 1.0, 20, axis=0)
     for now, found in (
-        ([0, 1, 0, 0], ["false in 100 % of the rows, 40 % before", "below 5 in", "a in", "a in"]),
+        (
+            [0, 1, 0, 0],
+            ["false in 100 % of the rows, 40 % in the earlier run", "below 5 in", "a in", "a in"],
+        ),
         (
             [1, 99, 2, 1],
             [
-                "true in 100 % of the rows, 60 % before",
+                "true in 100 % of the rows, 60 % in the earlier run",
                 "9 or more in",
                 "new or rare values, such as 'c', in 100 % of the rows",
                 "b in",
             ],
         ),
-        ([np.nan, 6, 1, 1], ["missing in 100 % of the rows, 0 % before", "6 to 7 in", "b in", "b"]),
+        (
+            [np.nan, 6, 1, 1],
+            ["missing in 100 % of the rows, 0 % in the earlier run", "6 to 7 in", "b in", "b"],
+        ),
         (
             [0, 1, np.nan, np.nan],
             [
