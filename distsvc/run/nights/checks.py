@@ -106,10 +106,10 @@ def _rows_against_last(run: RunMetrics) -> Value:
     if not before:
         return NOT_MEASURED
     usual = median(before)
-    words = f"the rows of the run before ({usual:,.0f})"
+    words = f"the number in the previous run ({usual:,.0f})"
     if len(before) > 1:
-        words = f"the median of the last {len(before)} runs ({usual:,.0f})"
-    return "rows are", run.labelled.counts.n_rows / max(usual, 1.0), f"times {words}"
+        words = f"the median number in the last {len(before)} runs ({usual:,.0f})"
+    return "the number of rows is", run.labelled.counts.n_rows / max(usual, 1.0), f"times {words}"
 
 
 def _nulls(run: RunMetrics) -> Value:
@@ -161,7 +161,11 @@ def _worst(part: DriftPart | ReferencePart | None) -> Value:
         return NOT_MEASURED
     worst = part.columns[0]
     change = f"({worst.change})" if worst.change else ""
-    return f"the population stability index of column {worst.column!r} is", worst.index, change
+    return (
+        f"the drift (population stability index) of column {worst.column!r} is",
+        worst.index,
+        change,
+    )
 
 
 def _units(run: RunMetrics) -> Value:
@@ -200,7 +204,7 @@ _IDS_MOVED = _plain(
     "are in another cluster than in the previous run",
 )
 _NEW = _plain("", lambda run: _changed(run, new=True), "have an id that is new")
-_GONE = _plain("", lambda run: _changed(run, new=False), "of the run before have ended")
+_GONE = _plain("", lambda run: _changed(run, new=False), "of the previous run have ended")
 
 _ROWS_ADVICE = ": the clusters have changed; look first for rows in another unit"
 _IDS_ADVICE = ": look first for ids that were joined to other rows, and for rows in another unit"

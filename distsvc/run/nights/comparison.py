@@ -261,6 +261,9 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
 MAX_PARTS = 3
 """Maximum number of parts of the rows that are named as having another unit."""
 
+ALL_ROWS = ""
+"""Name of all rows, among the parts of the rows that may have another unit."""
+
 
 def _with_units_of_parts(
     columns: Sequence[ColumnDrift],
@@ -269,11 +272,11 @@ def _with_units_of_parts(
     pilot: np.ndarray,
     labelled: Labelled,
 ) -> list[ColumnDrift]:
-    """Return the drifts, and add changes of unit that affect only some of the rows.
+    """Return the drifts, and add changes of unit in some of the rows, or to another temperature.
 
-    Such rows have one value of a category: Fahrenheit where ``line=B``, for example. If several
-    parts explain the drift, all are named, the best first. `old` counts the values of the columns
-    `names` (d,) in the earlier table. `pilot` (m, d) has their values in this table.
+    A part of the rows has one value of a category: Fahrenheit where ``line=B``, for example. If
+    several parts explain the drift, all are named, the best first. `old` counts the values of the
+    columns `names` (d,) in the earlier table. `pilot` (m, d) has their values in this table.
     """
     counted = labelled.contents.features
     parts = [
@@ -283,6 +286,7 @@ def _with_units_of_parts(
         for code, name in enumerate(of.names)
     ]
     parts = [(name, rows) for name, rows in parts if MIN_PART_ROWS <= rows.sum() < len(rows)]
+    parts.append((ALL_ROWS, np.ones(len(pilot), bool)))
     categories, place = {of.column for of in counted}, {name: j for j, name in enumerate(names)}
     found = []
     for column in columns:
@@ -296,8 +300,9 @@ def _with_units_of_parts(
         if changes:
             changes.sort()  # parts of equal sizes may explain the drift equally well
             _, (factor, offset), _ = changes[0]
-            names = [name for _, change, name in changes if np.isclose(change.factor, factor, 0.05)]
-            more = {"factor": factor, "offset": offset, "part": " or ".join(names[:MAX_PARTS])}
+            alike = [name for _, change, name in changes if np.isclose(change.factor, factor, 0.05)]
+            part = ALL_ROWS if ALL_ROWS in alike else " or ".join(alike[:MAX_PARTS])
+            more = {"factor": factor, "offset": offset, "part": part}
             column = column.model_copy(update=more)
         found.append(column)
     return found

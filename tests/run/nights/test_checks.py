@@ -107,9 +107,11 @@ FOUND = {
          "75.0 % of the ids are in another cluster than in the previous run, at most 30 % expected"
          ": look first for ids that were joined to other rows, and for rows in another unit"),
         ("max_drift", 0.25, {},
-         "the population stability index of column 'a {} b' is 0.912, at most 0.25 expected"),
+         "the drift (population stability index) of column "
+         "'a {} b' is 0.912, at most 0.25 expected"),
         ("max_drift", 0.25, {"drift": 0.2500001},
-         "the population stability index of column 'a {} b' is 0.2500001, at most 0.25 expected"),
+         "the drift (population stability index) of column "
+         "'a {} b' is 0.2500001, at most 0.25 expected"),
         ("min_agreement", 0.3, {}, "the agreement is 0.20, at least 0.3 expected"),
         ("unique_id", True, {}, "5 rows share their id with another or have none, none expected"),
         ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
@@ -120,9 +122,11 @@ FOUND = {
         ("unique_id", True, {"ids": None}, "not measured, none expected"),
         ("max_rows", 800, {}, "900 rows, at most 800 expected"),
         ("rows_against_last", [0.5, 2.0], {"before": [300]},
-         "rows are 3.00 times the rows of the run before (300), 0.5 to 2 expected"),
+         "the number of rows is 3.00 times "
+         "the number in the previous run (300), 0.5 to 2 expected"),
         ("rows_against_last", {"limit": [0.5, 2.0], "nights": 4}, {"before": [900, 300, 500]},
-         "rows are 1.80 times the median of the last 3 runs (500), 0.5 to 2 expected"),
+         "the number of rows is 1.80 times "
+         "the median number in the last 3 runs (500), 0.5 to 2 expected"),
         ("rows_against_last", [0.5, 2.0], {}, "not measured, 0.5 to 2 expected"),
         ("max_null_share", 0.1, {},
          "missing in column 'b': 20.0 % of the rows, at most 10 % expected"),
@@ -132,12 +136,14 @@ FOUND = {
         ("max_new_share", 0.2, {},
          "40.0 % of the clusters have an id that is new, at most 20 % expected"),
         ("max_gone_share", 0.2, {},
-         "25.0 % of the clusters of the run before have ended, at most 20 % expected"),
+         "25.0 % of the clusters of the previous run have ended, at most 20 % expected"),
         ("max_gone_share", 0.2, {"rows_moved": None}, "not measured, at most 20 % expected"),
         ("max_drift", {"limit": 1.0, "warn": 0.5}, {},
-         "the population stability index of column 'a {} b' is 0.912, at most 0.5 expected"),
+         "the drift (population stability index) of column "
+         "'a {} b' is 0.912, at most 0.5 expected"),
         ("max_drift", {"limit": 0.9, "warn": 0.5}, {},
-         "the population stability index of column 'a {} b' is 0.912, at most 0.9 expected"),
+         "the drift (population stability index) of column "
+         "'a {} b' is 0.912, at most 0.9 expected"),
     ],
 )  # fmt: skip
 def test_words_of_an_outcome(check, limit, found, words):

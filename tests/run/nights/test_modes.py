@@ -99,7 +99,9 @@ def test_auto_labels_with_the_previous_model_until_the_table_drifts(shop):
     report = shop.run(THIRD, model=AUTO)
     assert report.lineage.mode == "refit"
     assert [text.split(":")[0] for text in report.lineage.because] == ["max_drift"]
-    assert re.search(r"[(].* % before[)], at most 0.25 expected", report.lineage.because[0])
+    assert re.search(
+        r"[(].* % in the earlier run[)], at most 0.25 expected", report.lineage.because[0]
+    )
     assert "learned_by" not in report.model.fitted
     assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
     assert not (shop.out(THIRD) / "labels" / "assign").exists()
