@@ -253,7 +253,9 @@ def test_other_and_unknown_versions_are_named(name):
 
 
 def test_a_worker_without_distsvc_is_named():
-    with pytest.raises(JobFileError, match="worker tcp://a:1 has another version of distsvc: No"):
+    with pytest.raises(
+        JobFileError, match="worker tcp://a:1 has another version of distsvc than this process: No"
+    ):
         compare_versions("tcp://a:1", versions(), ModuleNotFoundError("No module named 'distsvc'"))
     compare_versions("tcp://a:1", versions(), OSError("it is gone"))
 

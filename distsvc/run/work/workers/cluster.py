@@ -114,7 +114,7 @@ def connect(
     if workers and multiprocessing.current_process().daemon:
         because = (
             "the calling process is daemonic, as in Celery and multiprocessing.Pool, and can't "
-            "start others"
+            "start other processes"
         )
         workers = 0
     with ExitStack() as stack:
@@ -142,7 +142,8 @@ def _check_room(workers: int) -> None:
     if workers > most:
         raise JobFileError(
             f"cluster.workers: expected at most {most} on this machine, found {workers}: each "
-            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20} MiB; cores: {_cores()}"
+            f"worker takes {WORKER_BYTES >> 20} MiB of the machine's {MEMORY_LIMIT >> 20} MiB; it "
+            f"has {_cores()} cores"
         )
 
 
@@ -318,7 +319,7 @@ def _local_client(workers: int, threads: int) -> "Iterator[Client]":
                 preload=TASKS, death_timeout=CLUSTER_PATIENCE.work,
             )  # fmt: skip
         stack.enter_context(_closing(cluster))
-        with loss_is_temporary("no answer from scheduler on this machine"):
+        with loss_is_temporary("no answer from the scheduler on this machine"):
             client = Client(cluster, set_as_default=False)
             client.forward_logging("distsvc", logging.INFO)
         stack.enter_context(_closing(client))
@@ -427,7 +428,10 @@ def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) 
     `theirs` is an exception if the worker could not return its versions.
     """
     if isinstance(theirs, (ImportError, AttributeError)):
-        raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
+        raise JobFileError(
+            f"worker {worker} has another version of distsvc than this process: {theirs}; install "
+            "the same version"
+        )
     if isinstance(theirs, Exception):
         return  # the worker is lost, which other code reports
     known = dict(theirs)
@@ -451,8 +455,9 @@ def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
             return
     progress.event(
         "scheduler without TLS",
-        about=f"scheduler {address} is on another host and not reached through TLS: anyone who can"
-        " reach it, or read the network, can run code as its user and as you",
+        about=f"scheduler {address} is on another host and does not use TLS: anyone who can reach "
+        "the scheduler, or read the network, can run code as you and as the scheduler's user; "
+        "start the scheduler with --protocol tls",
     )
 
 
@@ -494,7 +499,9 @@ def _configured_address() -> str | None:
     try:
         import dask
     except ValueError as error:
-        raise _ConfigurationError(f"{error}; mend that file, or set DASK_CONFIG") from None
+        raise _ConfigurationError(
+            f"{error}; mend that file, or set DASK_CONFIG to another folder"
+        ) from None
     return dask.config.get("scheduler-address", None)
 
 

@@ -137,7 +137,7 @@ def _on_cluster(
             group_of[future] = group
             future.add_done_callback(done.put)
 
-    with loss_is_temporary("lost the Dask scheduler or its workers"):
+    with loss_is_temporary("lost the connection to the Dask scheduler or workers"):
         watch = WorkerWatch(client, meter)
         window, size = IN_FLIGHT * max(watch.threads(), 1), 1
         for _ in range(window):

@@ -305,7 +305,8 @@ GONE = CommClosedError("in <TCP (closed)>: Stream is closed")
 )
 def test_a_lost_cluster_is_temporary(client, error, tmp_path):
     with pytest.raises(
-        TemporaryError, match=rf"lost the Dask scheduler or its workers: {error}: .*(lost|closed)"
+        TemporaryError,
+        match=rf"lost the connection to the Dask scheduler or workers: {error}: .*(lost|closed)",
     ):
         run(client, rows_of, tmp_path, range(2))
 
@@ -316,7 +317,8 @@ def test_a_cluster_without_workers_is_temporary(tmp_path):
         loopback_cluster(0) as cluster,
         Client(cluster, set_as_default=False) as client,
         pytest.raises(
-            TemporaryError, match="lost the Dask scheduler or its workers: NoWorkerError"
+            TemporaryError,
+            match="lost the connection to the Dask scheduler or workers: NoWorkerError",
         ),
     ):
         run(client, rows_of, tmp_path, range(2))
