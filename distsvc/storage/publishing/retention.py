@@ -50,13 +50,13 @@ class DatedRun:
         """Return the reason why this run depends on run `other`, or ""."""
         if self.before is None:
             return (
-                f"run {self.run_id}, begun at {self.path}, may continue from it: the record of its "
-                "previous run is damaged"
+                f"run {self.run_id}, begun at {self.path}, may continue from this run: the record "
+                "of the previous run is damaged"
             )
         if self.before & {other.address, other.run_id}:
-            return f"run {self.run_id} at {self.path} continues from it"
+            return f"run {self.run_id} at {self.path} continues from this run"
         if other.address == self.reference:
-            return f"run {self.run_id} at {self.path} has it as its reference"
+            return f"run {self.run_id} at {self.path} uses this run as its reference"
         return ""
 
 
@@ -90,10 +90,10 @@ def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
     for job, like in sorted({(one.job, one.like) for one in runs}):
         last = sorted((one for one in runs if (one.job, one.like) == (job, like)), key=_age)[-keep:]
         of = f" of {job}" if job else ""
-        because |= {one.address: f"it is one of the last {len(last)}{of}" for one in last}
+        because |= {one.address: f"one of the last {len(last)} runs{of}" for one in last}
         latest += last
     for one in begun:
-        because.setdefault(one.address, f"run {one.run_id} was begun there, and can go on")
+        because.setdefault(one.address, f"run {one.run_id} is unfinished, and can be resumed")
     leaving = {one.address for one in runs} - set(because)
     waiting = [run for one in found for run in one.held if run.address not in leaving]
     staying = [*latest, *waiting, *begun]
@@ -102,7 +102,7 @@ def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
         if needed:
             because.setdefault(one.address, needed[0])
     for at in found:
-        held = f"run {at.held[0].run_id} is held back there" if at.held else ""
+        held = f"run {at.held[0].run_id} is held back" if at.held else ""
         if why := at.odd or ("" if at.published else held):
             because.setdefault(at.run.address, why)
     return because
@@ -138,7 +138,7 @@ def check_stays(previous: ContinuedRun) -> None:
     if holder is not None and holder.removes and not is_gone(holder):
         raise TemporaryError(
             f"the previous run, {previous}, is being removed by {holder}; if that process was "
-            f"killed, finish its work: distsvc gc {previous.path}"
+            f"killed, finish the removal: distsvc gc {previous.path}"
         )
     if output.run_id != previous.run_id:
         raise TemporaryError(f"the previous run, {previous}, was removed in the meantime")

@@ -65,7 +65,7 @@ def test_a_run_that_begins_during_gc_protects_the_continued_run(nights, monkeypa
     found = retain(str(nights.folder / "out"), 1)
     stack[0].__exit__(None, None, None)
     assert {THIRD, FOURTH, *LATER} == set(kept(found))
-    assert "continues from it" in kept(found)[THIRD]
+    assert "continues from this run" in kept(found)[THIRD]
     assert [one["path"][-10:] for one in found["removed"]] == DAYS[:2]
 
 
@@ -130,7 +130,7 @@ def test_an_unfinished_prediction_protects_its_model(nights, monkeypatch):
     settings = {"partition_rows": 300, "workers": 0}
     with killed(monkeypatch):
         predict_table(nights.out(DAYS[0]), table, labelled, settings=settings)
-    assert kept(retain(str(nights.folder / "out"), 1))[DAYS[0]].endswith("continues from it")
+    assert kept(retain(str(nights.folder / "out"), 1))[DAYS[0]].endswith("continues from this run")
     forget()
     predict_table(nights.out(DAYS[0]), table, labelled, settings=settings)
     assert DAYS[0] not in kept(retain(str(nights.folder / "out"), 1))

@@ -82,8 +82,8 @@ def test_the_last_runs_stay_and_the_one_that_they_continue(tmp_path):
     found = said(retain(str(tmp_path / "out"), 2))
     assert list(found["removed"]) == ["2026-11-01", "2026-11-02", "2026-11-03"]
     assert list(found["kept"]) == ["2026-11-04", "2026-11-05", "2026-11-06"]
-    assert "2026-11-05 continues from it" in found["kept"]["2026-11-04"]
-    assert found["kept"]["2026-11-06"] == "it is one of the last 2"
+    assert "2026-11-05 continues from this run" in found["kept"]["2026-11-04"]
+    assert found["kept"]["2026-11-06"] == "one of the last 2 runs"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == list(found["kept"])
     assert [seen(tmp_path / "out" / day) for day in found["kept"]] == list(found["kept"])
     assert said(retain(str(tmp_path / "out"), 2))["removed"] == {}
@@ -131,10 +131,10 @@ def test_candidates_and_unfinished_runs_stay(tmp_path):
     for day, because in {
         "2026-11-02": "another run is writing to",
         "2026-11-03": "manifest.json",
-        "2026-11-04": "2026-11-05 continues from it",
-        "2026-11-05": "is held back there",
-        "2026-11-07": "was begun there, and can go on",
-        "2026-11-08": "it is one of the last 1",
+        "2026-11-04": "2026-11-05 continues from this run",
+        "2026-11-05": "is held back",
+        "2026-11-07": "is unfinished, and can be resumed",
+        "2026-11-08": "one of the last 1 runs",
     }.items():
         assert because in found["kept"][day]
 
@@ -148,15 +148,18 @@ def test_the_previous_run_of_an_unfinished_run_stays(tmp_path):
     publish(tmp_path / "2026-11-06", "2026-11-06", nightly)
     found = said(retain(str(tmp_path), 1))
     assert list(found["removed"]) == ["2026-11-02"]
-    assert found["kept"]["2026-11-03"] == f"run {begun} at {tmp_path}/2026-11-04 continues from it"
-    assert found["kept"]["2026-11-01"] == f"run {again} was begun there, and can go on"
+    assert (
+        found["kept"]["2026-11-03"]
+        == f"run {begun} at {tmp_path}/2026-11-04 continues from this run"
+    )
+    assert found["kept"]["2026-11-01"] == f"run {again} is unfinished, and can be resumed"
     assert Output(tmp_path / "2026-11-01").kept_works() == [again], "and what it has done stays"
     (tmp_path / "2026-11-04/.runs" / begun / "previous.json").write_text('{"run_')
     publish(tmp_path / "2026-11-07", "2026-11-07")
     publish(tmp_path / "2026-11-08", "2026-11-08")
     found = said(retain(str(tmp_path), 1))
     assert found["removed"] == {}
-    damaged = "may continue from it: the record of its previous run is damaged"
+    damaged = "may continue from this run: the record of the previous run is damaged"
     assert damaged in found["kept"]["2026-11-03"]
     Output(tmp_path / "2026-11-04").discard(begun)
     assert "2026-11-03" in said(retain(str(tmp_path), 1))["removed"]
@@ -182,8 +185,8 @@ def test_runs_are_counted_for_each_job(tmp_path):
             publish(tmp_path / f"job{number}-{day}", day, job=told)
     found = said(retain(str(tmp_path), 2))
     assert list(found["removed"]) == [f"job{number}-2026-11-01" for number in range(4)]
-    assert found["kept"]["job0-2026-11-02"] == "it is one of the last 2 of shop"
-    assert found["kept"]["job3-2026-11-02"] == "it is one of the last 2"
+    assert found["kept"]["job0-2026-11-02"] == "one of the last 2 runs of shop"
+    assert found["kept"]["job3-2026-11-02"] == "one of the last 2 runs"
 
 
 def test_a_dry_run_has_the_same_result_and_changes_nothing(tmp_path):
@@ -295,7 +298,7 @@ def test_the_command(tmp_path):
     assert json.loads(one.output) == {"removed": []}
     shown = runner.invoke(main, ["gc", f"{tmp_path}/out", "--keep", "1"]).output.splitlines()
     assert shown[0].startswith(f"removed: {tmp_path}/out/2026-11-01, run ")
-    assert shown[1].endswith("continues from it")
+    assert shown[1].endswith("continues from this run")
     options = ["--keep", "1", "--dry-run"]
     shown = runner.invoke(main, ["gc", f"{tmp_path}/out", *options]).output.splitlines()
     assert {line.partition(":")[0] for line in shown} == {"kept"}
@@ -333,7 +336,7 @@ def test_any_history(history, keep):
         for number, (day, before) in enumerate(history)
     ]
     kept = reasons_to_keep([OutputRuns(None, one) for one in runs], keep)
-    latest = [one for one in runs if kept.get(one.address, "").startswith("it is one of")]
+    latest = [one for one in runs if kept.get(one.address, "").startswith("one of")]
     assert len(latest) == min(keep, len(runs))
     others = [one for one in runs if one not in latest]
     assert not others or max(o.date for o in others) <= min(one.date for one in latest)
