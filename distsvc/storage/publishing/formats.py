@@ -41,22 +41,28 @@ class Column:
 
 PUBLISHED_COLUMNS = (
     Column("row", pa.int64(), -1, "the input's id, or the row's number"),
-    Column("label", pa.int32(), -1, "int32, >= 0: the cluster; 0 is the largest in a sample"),
+    Column(
+        "label",
+        pa.int32(),
+        -1,
+        "int32, >= 0: the cluster; on a first run, 0 is the largest cluster of a sample",
+    ),
     Column("score", pa.float32(), np.nan, "float32: the decision value; negative is outside"),
     Column("outlier", pa.bool_(), False, "bool: score < 0, the row lies outside every cluster"),
     Column(
         "reasons",
         pa.string(),
         None,
-        "string: the columns that most put an outlier outside, with their shares; null for other "
-        "rows; if no row can be an outlier, for the rows nearest to a border",
+        "string: for an outlier, the columns that make the row an outlier, with their shares; null "
+        "for other rows. If the algorithm finds no outliers: for the rows nearest to a border",
         "reasons",
     ),
     Column(
         "membership",
         pa.float32(),
         np.nan,
-        "float32, 0 to 1: the share of the row's own cluster; all shares add up to 1",
+        "float32, 0 to 1: the share of the row's own cluster; the shares of all clusters add up to "
+        "1",
         "membership",
     ),
     Column(
@@ -70,10 +76,10 @@ PUBLISHED_COLUMNS = (
         "next_share",
         pa.list_(pa.float32()),
         None,
-        "list of float32, 0 to 1: the shares of the clusters in next",
+        "list of float32, 0 to 1: the shares of the clusters in column 'next'",
         "top",
     ),
-    Column("missing", pa.int32(), -1, "int32: the features without a value in the row", "missing"),
+    Column("missing", pa.int32(), -1, "int32: the number of features without a value", "missing"),
 )
 """All columns that can be published, in order; an id column replaces the first column, `row`."""
 
@@ -159,8 +165,8 @@ def _parquet_parts(
         lacking = [column for column in columns if part.column_names.count(column) != 1]
         if lacking:
             raise DataError(
-                f"{path}: column {lacking[0]!r} is missing or occurs twice, expected once "
-                "(manifest)"
+                f"{path}: column {lacking[0]!r} is missing or occurs twice, expected once, "
+                "as in the manifest"
             )
         yield part
 
@@ -259,8 +265,8 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
     n_chunks = len(own) - 1
     if array.ndim != 1 or array.nchunks != n_chunks:  # Zarr reads missing chunks as fill values
         raise DataError(
-            f"{folder}: expected {array.nchunks:,} chunks of an array of one dimension, found "
-            f"{n_chunks:,} of {array.ndim}"
+            f"{folder}: expected an array of 1 dimension with {array.nchunks:,} chunks, found "
+            f"{array.ndim} dimensions and {n_chunks:,} chunks"
         )
     return array
 

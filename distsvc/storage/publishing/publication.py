@@ -253,7 +253,7 @@ class Output:
             if present := [name for name in (SUCCESS, *COPIES) if self.store.has(name)]:
                 raise JobFileError(
                     f"output.path {self.shown} holds {', '.join(present)} without a manifest; "
-                    "give --overwrite to replace it"
+                    "give --overwrite to replace these files"
                 )
             return
         same_job = found.job_sha256 == job_sha256
