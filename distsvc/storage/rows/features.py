@@ -267,7 +267,7 @@ class Vector(DescribedFeature):
         place = pc.index(wrong, True).as_py()
         if place >= 0:
             expected = f"expected a list of {self.width} numbers, as in the first row"
-            found = f"found one of {lengths[place].as_py()}"
+            found = f"found a list of {lengths[place].as_py()}"
             raise UnusableValueError(self.column, place, f"{expected}, {found}")
         X = numbers(pc.list_flatten(array)).reshape(-1, self.width)
         if array.null_count:
@@ -346,7 +346,7 @@ class Category(_Categories):
     @model_validator(mode="after")
     def _each_once(self) -> Self:
         if len(set(self.known)) < len(self.known):
-            raise ValueError("expected known values, each once, found one twice")
+            raise ValueError("expected each known value once, found a value twice")
         return self
 
     def risen_rest(self, counts: Mapping[str, int]) -> float | None:

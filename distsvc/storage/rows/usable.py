@@ -31,9 +31,9 @@ def usable_rows(
         return ~(zero | np.isnan(block.X).any(axis=1))
     if zero.any():
         raise DataError(
-            f"{shown}: row {block.rows[zero.argmax()]}: expected a value that is not 0, found "
-            "zeros only; preprocess.scale = 'unit' or 'auto' divides a row by its length. "
-            "preprocess.missing = 'drop' leaves such rows out"
+            f"{shown}: row {block.rows[zero.argmax()]}: found only zeros, expected at least one "
+            "other value, since preprocess.scale = 'unit' or 'auto' divides a row by its length. "
+            "preprocess.missing = 'drop' leaves rows of zeros out"
         )
     return ~zero
 
@@ -45,7 +45,7 @@ def infinite_value_error(
     names = names_of(features)
     bad = np.flatnonzero(np.isinf(block.X).any(axis=0)).tolist()
     others = [repr(names[place]) for place in bad if place != column]
-    more = f"; such values are also in {truncated(others)}" if others else ""
+    more = f"; infinite values are also in {truncated(others)}" if others else ""
     return DataError(
         f"{shown}: column {names[column]!r}, row {block.rows[row]}: expected a finite "
         f"number below 1e154, found {float(block.X[row, column])}{more}"

@@ -34,8 +34,8 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
         if len(each) > 1 and not source.joins:
             titles = _titles(one for one in SOURCES if one.joins)
             raise JobFileError(
-                f"input.path: expected a list of paths of {titles}, found {source.title} "
-                f"({found.location.shown})"
+                f"input.path: a list must name paths of {titles}, found {source.title} "
+                f"({found.location.shown}): give a single path"
             )
     own = [(source, found) for source, found in each if found.infos] or each[:1]
     source, first = own[0]

@@ -112,7 +112,8 @@ def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
             name, near = table.columns[k], int(np.nextafter(least[k], 0.0))
             raise DataError(
                 f"{table.shown}: column {name!r} holds numbers near {near} that are too close "
-                f"together for float64 (its steps there are {np.spacing(abs(float(near))):g}); "
+                f"together for float64, whose steps are {np.spacing(abs(float(near))):g} near this "
+                f"number; "
                 f"store {name} - {near} instead, or leave the column out of input.columns"
             )
 

@@ -71,7 +71,7 @@ def test_partitions_of_a_wide_table_have_fewer_rows(tmp_path, monkeypatch):
     assert plan_of(with_values(tmp_path)).partitions == [(k, k + 100) for k in (0, 100, 200, 300)]
 
 
-ALSO = "such values are also in 'x0'$"
+ALSO = "infinite values are also in 'x0'$"
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_a_mapping_is_saved_and_checked(tmp_path):
     assert [type(one) for one in restore(content)] == [OneHot, Frequency]
     with pytest.raises(ValueError, match="expected 3 shares, found 1"):
         restore([content[1] | {"shares": [0.5]}])
-    with pytest.raises(ValueError, match="found one twice"):
+    with pytest.raises(ValueError, match="found a value twice"):
         restore([content[0] | {"known": ["a", "a"]}])
 
 

@@ -62,7 +62,7 @@ def test_a_vector_that_is_missing_is_missing_in_every_place(tmp_path):
 def test_vectors_of_unequal_length_name_the_row(tmp_path):
     values = [[1.0, 2.0]] * 6 + [[1.0]]
     table = written(tmp_path, {"v": pa.array(values), "x": range(7)})
-    message = r"t.parquet: column 'v', row 6: expected a list of 2 numbers, .*found one of 1"
+    message = r"t.parquet: column 'v', row 6: expected a list of 2 numbers, .*found a list of 1"
     with pytest.raises(DataError, match=message):
         everything(table)
 

@@ -215,8 +215,9 @@ def test_a_night_of_missing_values(night):
     X = three_clusters(50)
     X[:, 0] = float("nan")
     write_table(night / "0.parquet", X)
-    empty = (65, f"error: {night} has a missing value in every row")
-    assert ran("", "preprocess.missing=drop") == empty
+    why = "no row can be used, since each has a missing value"
+    advice = "; add --set preprocess.missing=median"
+    assert ran("", "preprocess.missing=drop") == (65, f"error: {night}: {why}{advice}")
     X[:, 0] = 9.0
     write_table(night / "0.parquet", X)
     assert ran("", "preprocess.missing=drop", "output.path=before")[0] == 0
@@ -225,7 +226,7 @@ def test_a_night_of_missing_values(night):
     assert ran("", *assigned)[0] == 0, "one row"
     X[:, 0] = float("nan")
     write_table(night / "0.parquet", X)
-    assert ran("--overwrite", *assigned) == empty
+    assert ran("--overwrite", *assigned) == (65, f"error: {night}: {why}")
 
 
 # Lists and dates in a job

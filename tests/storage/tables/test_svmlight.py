@@ -136,4 +136,4 @@ def test_a_job_on_sparse_rows_gives_the_answer_of_the_estimator(tmp_path, make, 
     peer = make(0.1, tol=1e-8).fit(X)
     assert report.model.fitted["objective"] == pytest.approx(peer.objective_, rel=1e-9)
     assert report.outliers.rows == pytest.approx((peer.predict(X) < 0).sum(), abs=31)
-    assert "constant columns carry no information: f5" in report.warnings
+    assert "constant columns, which do not change the result: f5" in report.warnings

@@ -262,7 +262,7 @@ def _width_fault(file: Location) -> DataError | None:
                 words = head.separator.join(fields)[:_SHOWN]
                 return DataError(
                     f"{file.shown}, line {reader.line_num}: the number of fields is "
-                    f"{len(fields)}, expected {len(header)}, as in the header (line {top}), in "
+                    f"{len(fields)}, expected {len(header)}, as in the header (line {top}): "
                     f"{words!r}; mend the line, or take out comments and lines above the header"
                 )
     return None
@@ -311,8 +311,8 @@ def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
     """Return the error for a text that is not UTF-8, with its likely encoding."""
     if ZEROS in text:
         return DataError(
-            f"{file.shown}, line {line} has zero bytes, as in a file that is not fully written; if "
-            "it is complete, remove them"
+            f"{file.shown}, line {line} has zero bytes, as in a file that is not fully written; "
+            "write the file again, or remove the zero bytes"
         )
     return DataError(
         f"{file.shown}, line {line} is not UTF-8, but looks like {encoding_of(text) or 'LATIN1'}; "

@@ -97,7 +97,7 @@ def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
     text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(
-            f"{location.shown} is not there: the table has no such version, or its log was cleaned"
+            f"{location.shown} is not there: the table lacks this version, or its log was cleaned"
         )
     status = _HTTP_STATUS.search(text)
     code = next((one for one in status.groups() if one), "") if status else ""

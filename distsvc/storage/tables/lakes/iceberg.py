@@ -45,7 +45,7 @@ class Iceberg(lake.Lake):
             table = _opened(location)
             snapshot = table.snapshot_by_id(asked) if asked else table.current_snapshot()
             if asked and snapshot is None:
-                raise InputNotFoundError(f"{location.shown}: the table has no such snapshot")
+                raise InputNotFoundError(f"{location.shown}: the table has no snapshot {asked}")
             if snapshot is None:
                 return lake.snapshot_of(location, [])
             scan = table.scan(snapshot_id=asked)  # None: the current snapshot and schema

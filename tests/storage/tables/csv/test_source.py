@@ -99,7 +99,7 @@ def test_fingerprint_of_csv_is_that_of_the_csv(tmp_path):
         (b"\n \n", r"t.csv has no rows"),
         (b"x,y\n", r"t.csv has no rows"),
         (b"x,y", r"t.csv has no rows"),
-        (b"x,y\n1,2\n1,2,3\n", r"t.csv, line 3: the number of fields is 3, .* in '1,2,3'; mend"),
+        (b"x,y\n1,2\n1,2,3\n", r"t.csv, line 3: the number of fields is 3, .*: '1,2,3'; mend"),
         (b"y,y\n1,2\n", r"t.csv has two columns named 'y'"),
         (b"1,2\n3,4\n", r"t.csv has no header: its first line is \[1.0, 2.0\]"),
         (b"x,y\n1,\xff\xfe\n", r"t.csv"),

@@ -226,7 +226,7 @@ def test_unsupported_reader_features_are_refused(table, tmp_path):
     [
         ("delta://{0}/none", InputNotFoundError, "none does not exist"),
         ("delta://{0}", InputNotFoundError, "is not a Delta table: it has no log"),
-        ("delta://{0}/t?version=9", InputNotFoundError, "has no such version"),
+        ("delta://{0}/t?version=9", InputNotFoundError, "lacks this version"),
         ("delta://{0}/t?version=x", JobFileError, r"expected delta://PATH\?version=NUMBER"),
         ("iceberg://{0}/v1.metadata.json", InputNotFoundError, "does not exist"),
         ("iceberg://foo", JobFileError, "iceberg://CATALOG/NAMESPACE.TABLE"),
@@ -249,7 +249,7 @@ def test_a_library_that_is_not_installed(monkeypatch, tmp_path, name):
 
 
 def test_lists_and_ready(table, tmp_path):
-    with pytest.raises(JobFileError, match=r"expected a list of paths of .* found Delta Lake"):
+    with pytest.raises(JobFileError, match=r"a list must name paths of .* found Delta Lake"):
         opened_list(tmp_path, f"delta://{table}", f"delta://{table}")
     with pytest.raises(JobFileError, match=r"input\.ready: .* leave the key out"):
         check_ready(InputConfig(path=f"delta://{table}", ready="_SUCCESS"))
@@ -321,7 +321,7 @@ def test_an_iceberg_table(catalog, tmp_path):
     found = opened(url, tmp_path, id="id")
     assert (found.columns, ids_of(found)) == (("x",), list(range(30)))
     assert found.shown == url
-    with pytest.raises(InputNotFoundError, match="no such snapshot"):
+    with pytest.raises(InputNotFoundError, match="has no snapshot"):
         opened(f"iceberg://{table.metadata_location}?snapshot=1", tmp_path)
 
 
