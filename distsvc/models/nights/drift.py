@@ -227,7 +227,7 @@ def unit_of_part(
         factor = float(np.median(logs))
         if math.log(MIN_PART_FACTOR) <= abs(factor) <= 100.0:
             candidates.append((UnitChange(math.exp(factor)), MAX_CHANCE_DRIFT))
-    found, decimals = [], _decimals(values[~part])
+    found, decimals = [], _decimals(edges if part.all() else values[~part])
     for change, times in candidates:
         with np.errstate(over="ignore", invalid="ignore"):
             mended = (values - change.offset) / change.factor
