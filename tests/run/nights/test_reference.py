@@ -32,9 +32,7 @@ def nights(shop, **checks):
 def test_drift_from_the_reference_holds_a_night_back(shop):
     far = nights(shop)[2].reference.columns[0].index
     reference = {"reference": str(shop.out(FIRST))}
-    with pytest.raises(
-        CheckFailedError, match="max_reference_drift: the drift .population stability"
-    ):
+    with pytest.raises(CheckFailedError, match=r"max_reference_drift: the drift [(]population"):
         shop.run(THIRD, overwrite=True, continuity=reference, model={"seed": 1},
                  checks={"max_reference_drift": far - 0.1})  # fmt: skip
 
