@@ -104,8 +104,8 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     expected, found = (sorted({check.name for check in one.failed}) for one in (report, manifest))
     if expected != found:
         raise DataError(
-            f"manifest of candidate {manifest.run_id}: expected the failed checks of its report, "
-            f"{shown(expected)}, found {shown(found)}"
+            f"manifest of candidate {manifest.run_id}: expected the failed checks as in the "
+            f"report, {shown(expected)}, found {shown(found)}"
         )
     failed = "; ".join(check.words for check in report.failed)
     warning = f"published although these checks failed: {failed}"

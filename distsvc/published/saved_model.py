@@ -305,7 +305,7 @@ class Model:
         if rows.shape is not None and (len(rows.shape) != 2 or rows.shape[1] != len(names)):
             raise DataError(
                 f"{NAME}: expected an array of {len(names)} columns ({truncated(names)}), found "
-                f"one of shape {tuple(rows.shape)}"
+                f"an array of shape {tuple(rows.shape)}"
             )
         return rows
 

@@ -232,7 +232,7 @@ def test_wrong_lazy_rows_are_refused(published):
     X, model = rows(), published.model
     X[450, 2] = np.nan
     lazy = dask.array.from_array(X, chunks=(200, 3))
-    with pytest.raises(DataError, match=r"found one of shape \(600, 2\)"):
+    with pytest.raises(DataError, match=r"found an array of shape \(600, 2\)"):
         model.predict(lazy[:, :2])
     with pytest.raises(DataError, match=r"the rows: column 'x2' has 1 missing .*at row 450\)"):
         model.predict(lazy).compute()
@@ -261,7 +261,7 @@ def test_shares_of_clusters(published, table, tmp_path):
     ("X", "message"),
     [
         (np.zeros((4, 2)), r"expected an array of 3 columns \(x0, x1, x2\), .*shape \(4, 2\)"),
-        (np.zeros(3), r"found one of shape \(3,\)"),
+        (np.zeros(3), r"found an array of shape \(3,\)"),
         (np.full((2, 3), "1"), "expected an array of numbers, found dtype <U1"),
         ({"x0": [1.0], "x1": [1.0]}, "expected the model's 3 columns, .* x2; found: x0, x1"),
         (pl.DataFrame({"x0": ["a"], "x1": [1], "x2": [1]}), "column 'x0' is text, expected"),
@@ -413,7 +413,7 @@ def test_values_that_do_not_suit_a_feature_are_refused(with_features, column, va
 def test_rows_of_length_zero_and_arrays_without_types_are_refused(with_features):
     X = stored(np.vstack([rows(1, 2), np.zeros((1, 3))]))
     X = X.set_column(2, "b", pa.array([1.0, 1.0, 0.0]))
-    with pytest.raises(DataError, match="row 2: expected a value that is not 0"):
+    with pytest.raises(DataError, match="row 2: found only zeros, expected"):
         with_features.model.predict(X)
     with pytest.raises(DataError, match=r"column 'took' holds dates, times .*expected a table"):
         with_features.model.predict(np.ones((2, 5)))
