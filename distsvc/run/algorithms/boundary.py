@@ -84,7 +84,9 @@ class BoundaryModel(AlgorithmJob):
     def _train(self, run: RunDirectory, n_rows: int, checkpoint: Checkpoint) -> Result:
         engine = self.engine
         if engine.budget is not None and n_rows < engine.budget:
-            engine.note(f"{n_rows} rows are fewer than model.budget, {engine.budget} vectors")
+            engine.note(
+                f"the table has {n_rows} rows, fewer than model.budget = {engine.budget} vectors"
+            )
         ranges = engine.key_ranges(n_rows)
         engine.train(
             lambda epoch, first: sample_blocks(run, ranges, engine.seed, epoch, first), checkpoint

@@ -353,7 +353,10 @@ def _why(found: LevelSets) -> list[str]:
         weakest += f", judged on {REFERENCE_ROWS[found.granularity]:,} rows"
     weakest += "; below 2 it may be chance."
     if rest.size:
-        weakest += f" The clearest split that was not used is {scale * rest.max():.1f} deep."
+        weakest += (
+            f" The clearest split that was not used is {scale * rest.max():.1f} standard errors "
+            "deep."
+        )
     return [*text, weakest]
 
 
@@ -365,7 +368,7 @@ def _chance(found: LevelSets) -> list[str]:
             f"{100 * answer.agreement:.0f} of 100 cases."
         )
     if rival is not None and rival.share >= NEARLY:
-        words = f"{100 * rival.share:.0f} % as high as this one."
+        words = f"{100 * rival.share:.0f} % as high as this answer."
         if rival.share > 1.0:
             words = f"{100 * (rival.share - 1.0):.0f} % higher; last night's clusters were kept."
         text.append(f"Another answer, of {things(rival.n_clusters, 'cluster')}, scored {words}")

@@ -76,8 +76,8 @@ class Linear(AlgorithmJob):
             descend_table(steps, engine, survey.n_rows)
         if not engine.solution.converged:
             engine.notes.append(
-                "training ended before it converged, with a largest violation of "
-                f"{engine.solution.violation:.2g}; raise model.max_iter or model.tol"
+                "training ended before it converged, with the optimality conditions violated "
+                f"by {engine.solution.violation:.2g}; raise model.max_iter or model.tol"
             )
         preparation = Preparation.read(run)
         if preparation.scaling.is_linear:

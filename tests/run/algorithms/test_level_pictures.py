@@ -125,7 +125,7 @@ def test_reasons_for_one_cluster(one_cluster):
     ("share", "words"),
     [
         (0.79, ""),
-        (0.81, "81 % as high as this one."),
+        (0.81, "81 % as high as this answer."),
         (1.4, "40 % higher; last night's clusters were kept."),
     ],
 )

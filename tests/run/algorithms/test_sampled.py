@@ -52,7 +52,7 @@ def test_facts_of_a_fit(rows, name):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_restored_engine_does_not_fit_again(rows, name):
     first, later = fitted(MODELS[name], rows), SampledEngine(MODELS[name]())
-    first.notes.append("constant columns carry no information: f7")
+    first.notes.append("constant columns, which do not change the result: f7")
     later.set_pilot(rows[:50], 6000)
     facts, arrays = first.solved()
     later.restore(json.loads(json.dumps(facts)), arrays)
