@@ -103,7 +103,7 @@ def draft(
 
 def _columns(profile: "TableProfile", is_dated: bool) -> list[str]:
     table = profile.table
-    lines = _comment("The features, unless you name them by this key:")
+    lines = _comment("Features by default; to choose others, set this key:")
     names = [_value(name).replace(" ", _UNBROKEN) for name in table.stored[:MAX_WRITTEN_NAMES]]
     columns = _comment(f"columns = [{', '.join(names)}]")
     lines += [line.replace(_UNBROKEN, " ") for line in columns]
@@ -119,7 +119,9 @@ def _columns(profile: "TableProfile", is_dated: bool) -> list[str]:
                 "is often more useful: add one to the table, such as the days since the last order."
             )
     if profile.id is not None and is_dated:
-        lines.append(_line("id", profile.id, "identifies a row in all nights: for moves and SQL"))
+        lines.append(
+            _line("id", profile.id, "identifies a row in all nights: for moves.parquet and SQL")
+        )
     elif profile.id is not None:
         lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, not a feature"
@@ -130,7 +132,13 @@ def _preprocess(profile: "TableProfile") -> list[str]:
     vectors = profile.table.features and all(isinstance(f, Vector) for f in profile.table.features)
     lines = []
     if not vectors:
-        lines.append(_hint("scale", "standard", "or another; by default each column is modelled"))
+        lines.append(
+            _hint(
+                "scale",
+                "standard",
+                "or another scale; by default each column's density is modelled",
+            )
+        )
     else:
         remark = "or 'unit', which compares vectors by direction; 'auto' chooses"
         lines.append(_hint("scale", "auto", remark))
@@ -157,7 +165,7 @@ def _preprocess(profile: "TableProfile") -> list[str]:
 def _kinds(profile: "TableProfile") -> list[str]:
     lines = ["[columns]"]
     lines += _comment(
-        "The kind of each feature, judged by these rows. To set a kind, write a line such as: "
+        "The kind of each feature, judged by the first rows. To set a kind, write a line such as: "
         "visits = 'count'. Kinds are continuous, rounded, count, share, zero-inflated, ordinal, "
         "binary, category, ignore."
     )

@@ -68,11 +68,11 @@ def test_the_profile_of_a_table():
     ("table", "words"),
     [
         ({"x": [1.0, np.inf, 2.0], "y": [1.0, 2.0, -np.inf]},
-         "column 'x', row 1: expected a finite number below 1e154, found inf; such values are also "
-         "in 'y'"),
+         "column 'x', row 1: expected a finite number below 1e154, found inf; infinite "
+         "values are also in 'y'"),
         ({"y": [None, None], "z": [None, None]},
          "t.parquet have no value in any row; mend the table, or add --exclude y,z"),
-        ({"x": [1.0]}, "expected at least 2 rows to cluster, found 1 that can be used"),
+        ({"x": [1.0]}, "expected at least 2 usable rows, found 1"),
     ],
 )  # fmt: skip
 def test_init_plan_and_run_refuse_a_table_with_the_same_words(table, words):
