@@ -101,7 +101,9 @@ def assign_table(
         return None
     labelled = label_table(steps, PREVIOUS)
     if not labelled.counts.n_rows:
-        raise EmptyInputError(f"{run.plan.table.shown} has a missing value in every row")
+        raise EmptyInputError(
+            f"{run.plan.table.shown}: no row can be used, since each has a missing value"
+        )
     why = []
     if job.model.mode == "auto":
         measured = RunMetrics(labelled, drift=drift_of(run, labelled))

@@ -99,7 +99,10 @@ def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> tuple[Survey, Colum
         pilot.add(arrays["pilot"], arrays["keys"])
         ends = ends.merged(ColumnEnds(arrays["ends"], arrays["rows_of_ends"]))
     if not n_rows:
-        raise EmptyInputError(f"{plan.table.shown} has a missing value in every row")
+        raise EmptyInputError(
+            f"{plan.table.shown}: no row can be used, since each has a missing value; add "
+            "--set preprocess.missing=median"
+        )
     if n_rows < 2:
         raise too_few_rows(n_rows)
     return Survey(n_rows, sums, pilot), ends
@@ -107,7 +110,7 @@ def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> tuple[Survey, Colum
 
 def too_few_rows(n_rows: int) -> DataError:
     """Return the error for a table with too few usable rows."""
-    return DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
+    return DataError(f"expected at least 2 usable rows, found {n_rows}")
 
 
 def sampling_phase(run: RunDirectory) -> Phase:

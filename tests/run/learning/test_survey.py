@@ -137,7 +137,7 @@ def test_missing_values_are_left_out_of_the_sums(tmp_path):
 
 def test_too_few_rows(tmp_path):
     columns = {"split": np.arange(N)}
-    with pytest.raises(DataError, match="expected at least 2 rows to cluster, found 1 that can be"):
+    with pytest.raises(DataError, match="expected at least 2 usable rows, found 1"):
         surveyed(tmp_path, X, columns=columns, input={"where": "split == 7"})
 
 
