@@ -144,7 +144,7 @@ def make_scaling(
         varies[group] = varies[group].any()
     constant = [name for name, does_vary in zip(columns, varies, strict=True) if not does_vary]
     if constant:
-        notes.append(f"constant columns carry no information: {truncated(constant)}")
+        notes.append(f"constant columns, which do not change the result: {truncated(constant)}")
     if config.scale == "robust":
         scaling = Scaling.robust(sums, survey.pilot, fill)
     else:
@@ -209,7 +209,7 @@ def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature])
         bulk = f"between {column.low:,.6g} and {column.high:,.6g}"
         bulk = f"{column.low:,.6g}" if column.low == column.high else bulk
         rows = f"95 % of the rows {bulk}, the farthest {column.farthest:,.6g}"
-        named.append(f"{name} ({rows})")
+        named.append(f"{name!r} ({rows})")
     advice = "preprocess.scale = 'robust'"
     if as_log:
         few = [*map(repr, as_log[:MAX_NAMED]), *(["..."] if len(as_log) > MAX_NAMED else [])]

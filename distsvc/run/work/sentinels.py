@@ -55,8 +55,8 @@ def sentinel_notes(
         return []
     names, advice = names_of(features), "give null in their place"
     named = [
-        f"{number_words(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all others "
-        f"lie from {one.low:,.6g} to {one.high:,.6g})"
+        f"{number_words(one.value)} in {names[k]!r} ({one.share:.1%} of the rows; nearly all "
+        f"others lie from {one.low:,.6g} to {one.high:,.6g})"
         for k, one in found
     ]
     if known is not None:
@@ -80,7 +80,7 @@ def spike_notes(X: np.ndarray, features: Sequence[Feature]) -> list[str]:
             spike = find_spike(X[~np.isnan(X[:, k]), k])
             if spike is not None and spike.is_odd and (k, spike.value) not in sentinels:
                 named.append(
-                    f"{number_words(spike.value)} in {feature.column} ({spike.share:.1%} of the "
+                    f"{number_words(spike.value)} in {feature.column!r} ({spike.share:.1%} of the "
                     f"known values, {spike.times:.0f} times as many as any other value)"
                 )
     if not named:

@@ -39,7 +39,7 @@ def notes(report):
 def test_the_page_names_columns_with_extreme_values(tmp_path):
     report, _ = done(tmp_path, far(three_clusters(N), 1), TREES)
     (note,) = notes(report)
-    assert note.startswith("extreme values decide the scale of x1 (95 % of the rows between ")
+    assert note.startswith("extreme values decide the scale of 'x1' (95 % of the rows between ")
     assert note.endswith(", the farthest 1e+09): use preprocess.scale = 'robust'")
     assert "extreme values decide" in (tmp_path / "t" / "report.html").read_text()
 
@@ -63,7 +63,7 @@ def test_many_columns_are_counted_and_only_numbers_get_logarithms(tmp_path):
         [*[k * sizes + k for k in range(1, 8)], far(three_clusters(N - FAR), 0)[:, 0]]
     )
     (note,) = notes(done(tmp_path, X, TREES, preprocess={"log": ["x0"]})[0])
-    assert "x5 (95 % of the rows between " in note
-    assert "x6 (" not in note
+    assert "'x5' (95 % of the rows between " in note
+    assert "'x6' (" not in note
     assert " and 2 more: use preprocess.scale = 'robust', or for some columns " in note
     assert note.endswith("preprocess.log = ['x1', 'x2', 'x3', 'x4', 'x5', ...]")

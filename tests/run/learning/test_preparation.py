@@ -31,7 +31,7 @@ def test_a_constant_column_becomes_zero_if_scaled_and_is_named(scale, value):
     found, notes = scaled(constant, scale=scale)
     assert (found[:, 1] == value).all()
     assert np.isfinite(found).all()
-    assert notes == ["constant columns carry no information: b"]
+    assert notes == ["constant columns, which do not change the result: b"]
 
 
 def test_a_column_without_values_is_named():
@@ -100,7 +100,7 @@ def test_the_pilot_decides_the_origin_of_all_rows(tmp_path, float64):
     assert algorithm.engine.notes == [
         "an earlier note",
         "1 missing value replaced by medians of the columns",
-        "constant columns carry no information: x2",
+        "constant columns, which do not change the result: x2",
     ]
     assert steps.run.has(PREPARATION)
     assert pilot.dtype == (np.float64 if float64 else np.float32)
