@@ -51,7 +51,7 @@ READINGS = ("survey", "label")
 SECOND_READING = "sample"
 """Phase in which workers read the table a second time, to draw the sample.
 
-Every trial has this phase, but only jobs that leave rows out have it.
+A job has this phase only if it leaves rows out; a trial always has it.
 """
 
 
@@ -319,7 +319,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
     rows = sizes.sample_rows * sizes.partition_rows / sizes.n_rows
     survey = {
         "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
-        "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
+        "the sample's rows in a partition": 2.0 * sizes.part + 32.0 * rows,
     }
     labels = label_memory(output, sizes.partition_rows)
     return [blocks | survey, blocks | block | learning, blocks | block | labels]

@@ -357,7 +357,7 @@ class IdReport:
             )
         if self.missing:
             have = "row has" if self.missing == 1 else "rows have"
-            notes.append(f"{self.missing:,} {have} no id: {column!r} is missing there")
+            notes.append(f"{self.missing:,} {have} no id: column {column!r} has no value")
         return [
             f"{note}; to hold the run back in this case: [checks] unique_id = true"
             for note in notes

@@ -158,7 +158,9 @@ def _named_once(features: list[Any]) -> list[Any]:
     each = restore(features)
     columns, names = [feature.column for feature in each], names_of(each)
     if len(set(columns)) < len(columns) or len(set(names)) < len(names) or "" in columns:
-        raise ValueError("expected different names, found a repeated or an empty name")
+        raise ValueError(
+            "expected a different name for each feature, found a repeated or an empty name"
+        )
     return features
 
 
