@@ -116,11 +116,10 @@ def compare_and_check(
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
     if previous is not None and _has_equal_values(run, labelled):
-        because = (
-            "were ids joined to other rows?" if ids_moved else "was the same table sent again?"
-        )
+        joined = ", or were ids joined to other rows" if ids_moved else ""
         notes.append(
-            f"each column has the same values as in the previous run, at {previous.path}: {because}"
+            f"each column has the same values as in the previous run, at {previous.path}: was the "
+            f"same table sent again{joined}?"
         )
     if labelled.ids is not None:
         notes += labelled.ids.notes(str(run.plan.table.id))
