@@ -166,7 +166,7 @@ def test_columns_without_a_value_in_a_stream(run, frame, recwarn):
         ("plan", lambda x: x.str.upper(), "100.0% of the values of 'plan' .* are new to the"),
         ("plan", lambda x: x.where(x.index % 9 > 0, "new"), "of the values of 'plan' .* are new"),
         ("visits", lambda x: x * 100, "values of 'visits' .* are about 100 times the values of"),
-        ("visits", lambda x: x.where(x.index % 9 > 0, -999), "missing values: -999 in visits"),
+        ("visits", lambda x: x.where(x.index % 9 > 0, -999), "missing values: -999 in 'visits'"),
     ],
 )
 def test_other_values_are_a_warning(run, frame, tmp_path, caplog, column, change, warning):
