@@ -265,8 +265,8 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
     n_chunks = len(own) - 1
     if array.ndim != 1 or array.nchunks != n_chunks:  # Zarr reads missing chunks as fill values
         raise DataError(
-            f"{folder}: expected an array of 1 dimension with {array.nchunks:,} chunks, found "
-            f"{array.ndim} dimensions and {n_chunks:,} chunks"
+            f"{folder}: expected an array with dimensions: 1, chunks: {array.nchunks:,}; found "
+            f"dimensions: {array.ndim}, chunks: {n_chunks:,}"
         )
     return array
 

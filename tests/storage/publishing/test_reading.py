@@ -90,7 +90,9 @@ def test_a_chunk_that_is_not_listed(published, tmp_path):
         content["files"].remove(chunk)
 
     changed(out, change)
-    with pytest.raises(DataError, match=r"label: expected 1 chunks .*, found 0 of 1"):
+    with pytest.raises(
+        DataError, match=r"label: expected an array .*, chunks: 1; found .*, chunks: 0"
+    ):
         distsvc.load(out).labels("label")
 
 
