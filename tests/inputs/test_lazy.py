@@ -321,9 +321,9 @@ def test_rows_that_change_between_two_readings_are_noticed(name):
 
     with pytest.raises(UnusableRowsError, match=r"row 1 that differs .* ORDER BY"):
         fresh(name).fit(Query(swapped(X)))
-    with pytest.raises(UnusableRowsError, match="had 10500 rows at the first reading and 10499"):
+    with pytest.raises(UnusableRowsError, match="had 10500 rows at the first reading, 10499"):
         fresh(name).fit(Query(X[:-1]))
-    with pytest.raises(UnusableRowsError, match="had 10500 rows at the first reading and 10501"):
+    with pytest.raises(UnusableRowsError, match="had 10500 rows at the first reading, 10501"):
         fresh(name).fit(Query(np.concatenate([X, X[:1]])))
     assert fresh(name).fit(Query(X)).n_clusters_ > 1
 

@@ -50,5 +50,5 @@ def test_keys_that_contradict_each_other_are_refused():
     job = {"input": {"path": "a"}, "output": {"path": "b"}}
     with pytest.raises(JobFileError, match="n_clusters and max_clusters are both given"):
         parse_job(job | {"model": {"n_clusters": 3, "max_clusters": 4}})
-    with pytest.raises(JobFileError, match="min_cluster_rows: algorithm = 'linear-svdd' has no cl"):
+    with pytest.raises(JobFileError, match="algorithm = 'linear-svdd' finds only outliers"):
         parse_job(job | {"model": {"algorithm": "linear-svdd", "min_cluster_rows": 4}})
