@@ -271,7 +271,7 @@ NOT_TAKEN = {
     "text": (lambda: FRAME.assign(y="a"), "'y' is text, expected numbers: leave"),
     "categories": (lambda: FRAME.assign(y=pd.Categorical(["a"] * N)), "expected numbers: leave"),
     "vectors": (lambda: pa.table({"v": [[1.0]] * N}), "expected numbers: leave"),
-    "columns of one name": (lambda: pd.DataFrame(GIVEN, columns=["x", "x"]), "two columns of"),
+    "columns of one name": (lambda: pd.DataFrame(GIVEN, columns=["x", "x"]), "two columns named"),
     "sparse": (lambda: sparse.csr_array(GIVEN), "takes no sparse rows"),
     "delayed": (lambda: dask.delayed(GIVEN), "expected an array"),
     "infinity": (lambda: np.where(GIVEN == 4.5, np.inf, GIVEN), "contains infinity"),

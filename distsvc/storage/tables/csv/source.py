@@ -368,7 +368,9 @@ def _open(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reader]:
             ),
             parse_options=csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
-                column_types=types, include_columns=list(types) if types is not None else None
+                column_types=types,
+                include_columns=list(types) if types is not None else None,
+                decimal_point=head.decimal_point,
             ),
         )
         with reader._batches:

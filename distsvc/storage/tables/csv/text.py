@@ -65,6 +65,8 @@ _OF_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _LARGE = r"^-?\d{1,38}$"
+_DECIMAL_COMMA, _GROUPED = r"^[+-]?\d+,\d+$", r"^[+-]?[1-9]\d{0,2}(,\d{3})+$"
+_DECIMAL_POINT = r"^[+-]?(\d+\.\d*|\.\d+)$"
 
 
 def encoding_of(text: bytes) -> str | None:
@@ -97,6 +99,23 @@ class Head(NamedTuple):
         """Whether the file has no text, or a single line that is not ended by a line break."""
         return len(self.text) < HEAD_BYTES and not re.search(rb"[\r\n]", self.text.lstrip())
 
+    @property
+    def decimal_point(self) -> str:
+        """The decimal point of the numbers: a point, or a comma if it is certain.
+
+        A comma is certain if it is not the separator, a field is a number such as 7,25, and no
+        field has a decimal point. Digits such as 1,250 may be grouped.
+        """
+        if self.separator == ",":
+            return "."
+        fields = [
+            field for row in _rows(self.text, self.separator)[1 + self.skip :] for field in row
+        ]
+        cells = pa.array([field.strip() for field in fields], pa.string())
+        commas = pc.and_not(matches(cells, _DECIMAL_COMMA), matches(cells, _GROUPED))
+        is_comma = pc.any(commas).as_py() and not pc.any(matches(cells, _DECIMAL_POINT)).as_py()
+        return "," if is_comma else "."
+
 
 def head_of(file: Location) -> Head:
     """Read the beginning of a file; `DataError` if it is not text."""
@@ -125,20 +144,25 @@ def head_of(file: Location) -> Head:
     return Head(text, is_packed, separator or _separator(text), 0)
 
 
+def _rows(text: bytes, separator: str) -> list[list[str]]:
+    """Return the fields of the first lines of a file, without empty lines."""
+    lines = text.decode(errors="replace").splitlines(keepends=True)
+    if len(text) >= HEAD_BYTES and len(lines) > 1:
+        del lines[-1]
+    with suppress(csv.Error):
+        return [row for row in csv.reader(lines[:200], delimiter=separator) if row]
+    return []
+
+
 def _separator(text: bytes) -> str:
     """Return the separator that splits most lines into as many fields as the header.
 
     If several separators do equally well, the separator that gives the most numbers wins. For
     example, "1,5;2,5" has two numbers with ";", because the comma is a decimal comma.
     """
-    lines = text.decode(errors="replace").splitlines(keepends=True)
-    if len(text) >= HEAD_BYTES and len(lines) > 1:
-        del lines[-1]
 
     def score(mark: str) -> tuple[float, float, float, int]:
-        rows: list[list[str]] = []
-        with suppress(csv.Error):
-            rows = [row for row in csv.reader(lines[:200], delimiter=mark) if row]
+        rows = _rows(text, mark)
         header, body = (rows or [[]])[0], rows[1:]
         alike = sum(len(row) == len(header) for row in body) / len(body) if body else 1.0
         cells = pa.array([cell.strip() for row in body for cell in row if cell], pa.string())
@@ -217,6 +241,9 @@ def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | 
     more = f"; and {len(mixed) - most} more columns" if len(mixed) > most else ""
     limit = next(filter(None, (words.limit for words in mixed.values())), None)
     how = f" (write {limit!r} as {limit.lstrip(LIMIT_SIGNS)})" if limit is not None else ""
+    spelled = itertools.chain.from_iterable(words.spelled for words in mixed.values())
+    if comma := next((word for word in spelled if re.match(_DECIMAL_COMMA, word)), None):
+        how += f" (write {comma!r} as {comma.replace(',', '.')}, if the comma is a decimal comma)"
     return DataError(
         f"{file.shown}, {'; '.join(found)}{more}; mend the values{how}, leave them empty "
         "if they are missing, or leave the column out by input.exclude"

@@ -68,6 +68,20 @@ def test_csv_row_groups_and_a_late_fraction(tmp_path, monkeypatch):
     assert X.ravel().tolist() == [1] * 5 + [0.25]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Temp, C;Power, kW;name\n21,5;-3,25;a,b\n22,5;4;c\n",
+        "Temp, C\tPower, kW\tname\n21,5\t-3,25\ta,b\n22,5\t4\tc\n",
+    ],
+)
+def test_decimal_commas_beside_other_separators(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    table = opened(tmp_path / "t.csv", tmp_path)
+    assert table.columns == ("Temp, C", "Power, kW")
+    assert everything(table)[1].tolist() == [[21.5, -3.25], [22.5, 4.0]]
+
+
 def test_csv_is_converted_once(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("x\n1\n")
