@@ -96,7 +96,10 @@ class Problem:
 
     @classmethod
     def data_description(cls, rows: Rows, squares: np.ndarray, total: float) -> Self:
-        """Return the problem of SVDD with 1 / C = `total`, eq. (3.16)."""
+        """Return the problem of SVDD, eq. (3.16), whose alpha add up to `total` = 1 / C.
+
+        `squares` (l,) are the squared norms of the rows.
+        """
         return cls(rows, 2.0 / total, -squares, total, squares, 1.0 / total)
 
 

@@ -503,9 +503,10 @@ def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
 
 
 def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:
-    """Return the BIC of rows, each described by the density of its cluster in `labels` (m,).
+    """Return the BIC of n rows; each row counts with its density in its own cluster.
 
-    `log_densities` (k, n) has one line for each cluster, or one line (1, n) for all clusters.
+    `log_densities` (k, n) has one line for each cluster, or one line (1, n) if all clusters share a
+    density. `labels` (n,) are the clusters of the rows.
     """
     n = len(labels)
     at = labels if len(log_densities) > 1 else 0

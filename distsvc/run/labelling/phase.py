@@ -113,7 +113,10 @@ class Labelled:
 
 
 def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
-    """Return the share of outliers from `sizes` (k, 2), the rows inside and outside clusters."""
+    """Return the share of outliers among all rows; None if the rule has no outliers.
+
+    `sizes` (k, 2) are numbers of rows by cluster: inside, and outliers.
+    """
     if not labeller.rule.words.has_outliers:
         return None
     return float(sizes[:, 1].sum() / max(sizes.sum(), 1))

@@ -214,8 +214,8 @@ def _lowest_points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest value of g on each edge (m,) float32, and its position (m, q) float32.
 
-    Edge i joins the vertices `pairs[i]`, rows of V (B, q), at which g is `heights` (B,). g is
-    compared at both ends of an edge, and at `EDGE_PLACES`.
+    Edge i joins the vertices `pairs[i]`, rows of V (B, q), at which g is `heights` (B,). The value
+    is the lowest one at the two ends and at the inner points `EDGE_PLACES`.
     """
     start, end = V[pairs[:, 0]], V[pairs[:, 1]]
     at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]

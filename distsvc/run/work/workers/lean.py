@@ -24,7 +24,7 @@ def is_lean() -> bool:
 
 
 def skip_docstrings() -> None:
-    """Make the import of matplotlib faster in commands and workers, by shorter docstrings."""
+    """Make the import of matplotlib faster: it then skips lists of properties in docstrings."""
     # Making these lists takes a third of matplotlib's import, and commands never show them.
     if is_lean():
         with suppress(ImportError):
