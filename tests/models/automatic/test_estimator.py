@@ -156,7 +156,10 @@ def test_columns_decide_from_a_score_on(times, view, monkeypatch):
 
 @pytest.mark.parametrize(
     ("patched", "least", "why"),
-    [("MOST_TIED", LATTICE_STANDING, "few values"), ("RESTARTS", LEAST_STANDING, "20 pieces")],
+    [
+        ("MOST_TIED", LATTICE_STANDING, "few distinct values"),
+        ("RESTARTS", LEAST_STANDING, "20 pieces"),
+    ],
 )
 def test_without_a_graph_the_columns_decide(patched, least, why, monkeypatch):
     let(monkeypatch, "graph")

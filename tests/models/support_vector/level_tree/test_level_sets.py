@@ -129,5 +129,5 @@ def test_unclear_borders_are_a_doubt():
     assert levels.unclear == pytest.approx(expected.mean(), abs=0.01)
     assert levels.unclear > FAR_APART
     (doubt,) = levels.doubts()
-    assert doubt.startswith(f"{100 * levels.unclear:.0f} % of the rows lie nearest to a support")
+    assert doubt.startswith(f"{100 * levels.unclear:.0f} % of the rows have their nearest support")
     assert doubt.endswith("the clusters have no clear borders")
