@@ -366,7 +366,8 @@ def _never(value: object) -> Section:
     return given | {"limit": 0.0} if given.get("limit") is True else given
 
 
-Share = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -384,7 +385,7 @@ def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
 
 _TWO = Field(strict=False)
 Counts = Annotated[tuple[Count, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
-Shares = Annotated[tuple[Share, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
+Amounts = Annotated[tuple[Amount, ...], _TWO, BeforeValidator(_two), AfterValidator(_rising)]
 
 
 Bound = TypeVar("Bound")
@@ -408,16 +409,17 @@ class CheckConfig(_Section, Generic[Bound]):
         return self
 
 
-class NightsCheck(CheckConfig[Shares]):
+class NightsCheck(CheckConfig[Amounts]):
     """A check of a number relative to the median of this number in the last `nights` runs."""
 
     nights: Annotated[int, Field(ge=1, le=365)] = 1
 
 
-Limit = Annotated[CheckConfig[Share], BeforeValidator(_limit)]
+Limit = Annotated[CheckConfig[Amount], BeforeValidator(_limit)]
+ShareLimit = Annotated[CheckConfig[Share], BeforeValidator(_limit)]
 Range = Annotated[CheckConfig[Counts], BeforeValidator(_limit)]
 Nights = Annotated[NightsCheck, BeforeValidator(_limit)]
-Never = Annotated[CheckConfig[Share], BeforeValidator(_never)]
+Never = Annotated[CheckConfig[Amount], BeforeValidator(_never)]
 """Boolean check: the count must be 0."""
 
 
@@ -436,22 +438,22 @@ class ChecksConfig(_Section):
     """The largest number of rows with a label."""
     rows_against_last: Nights | None = None
     """The minimum and maximum number of rows, relative to the median of earlier runs."""
-    max_null_share: Limit | None = None
+    max_null_share: ShareLimit | None = None
     """The largest share of a column's values that is missing."""
-    max_outlier_share: Limit | None = None
+    max_outlier_share: ShareLimit | None = None
     """The largest share of the rows outside every cluster."""
     clusters: Range | None = None
     """The least and the largest number of clusters."""
     min_cluster_rows: Limit | None = None
     """The least number of rows of any cluster."""
-    max_rows_moved: Limit | None = None
+    max_rows_moved: ShareLimit | None = None
     """The largest share of the rows to which the previous model gives another cluster than the
     new model."""
-    max_ids_moved: Limit | None = None
+    max_ids_moved: ShareLimit | None = None
     """The largest share of the rows in both runs (by `id`) that changed their cluster."""
-    max_new_share: Limit | None = None
+    max_new_share: ShareLimit | None = None
     """The largest share of the clusters with new ids."""
-    max_gone_share: Limit | None = None
+    max_gone_share: ShareLimit | None = None
     """The largest share of the previous run's clusters that have ended."""
     max_drift: Limit | None = None
     """The largest population stability index of any column against the previous run."""
@@ -460,7 +462,7 @@ class ChecksConfig(_Section):
     `continuity.reference`."""
     same_columns: Never | None = None
     """Whether a result with columns that the previous run did not have is held back."""
-    min_agreement: Limit | None = None
+    min_agreement: ShareLimit | None = None
     """The least chance that another sample of the table gives the same answer."""
     unique_id: Never | None = None
     """Whether to hold back a result if rows share an id or lack one."""

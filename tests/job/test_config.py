@@ -85,9 +85,11 @@ def test_a_check_is_a_limit_or_a_limit_and_a_level():
          "min_rows: expected warn to be reached before limit, found warn = 10 and limit = 20"),
         ({"max_drift": {"limit": 0.2, "warn": 0.1, "level": "warn"}},
          "level = 'warn' and warn are both given: expected one of them"),
+        ({"max_outlier_share": 20}, "checks.max_outlier_share must be at most 1, found 20"),
+        ({"min_agreement": {"limit": 30}}, "checks.min_agreement must be at most 1, found 30"),
     ],
 )  # fmt: skip
-def test_warn_must_be_reached_before_limit(checks, message):
+def test_limits_that_can_not_hold(checks, message):
     with pytest.raises(JobFileError) as caught:
         job(checks=checks)
     assert message in str(caught.value)
