@@ -28,8 +28,8 @@ BUCKET = "other"
 _INTEGER_OR_BOOLEAN = re.compile(r"[+-]?\d+|true|false")
 """Pattern of the texts of integers and booleans."""
 
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
-"""Pattern of the texts of decimal numbers."""
+_NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
+"""Pattern of the texts of decimal numbers, with a decimal point or comma."""
 
 
 def are_words(known: Sequence[str]) -> bool:
@@ -195,13 +195,16 @@ def mixed_rows(
 
 
 def _warn_of_numbers(counts: Mapping[str, int], shown: str) -> None:
-    """Warn if a categorical column has more than `MOST_LEVELS` values and numbers in most rows."""
+    """Warn if a category has too many values for its codes, and most of its rows are numbers."""
     odd = {value: n for value, n in counts.items() if not _NUMBER.fullmatch(value)}
-    if len(counts) > MOST_LEVELS and 0 < 2 * sum(odd.values()) < sum(counts.values()):
-        commonest = max(odd, key=odd.__getitem__)
+    if len(counts) > MOST_LEVELS and 2 * sum(odd.values()) < sum(counts.values()):
+        which, rest = "its", ""
+        if odd:
+            which = "most of its"
+            rest = f"; others, such as {max(odd, key=odd.__getitem__)!r}, are not"
         warnings.warn(
-            f"X: column {shown} is text and was read as a category, though most of its values are "
-            f"numbers; others, such as {commonest!r}, are not: convert the column to numbers",
+            f"X: column {shown} is text and was read as a category, though {which} values are "
+            f"numbers{rest}: convert the column to numbers",
             UserWarning,
             stacklevel=2,
         )

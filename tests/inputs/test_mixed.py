@@ -96,6 +96,9 @@ def test_text_of_many_numbers_and_few_limits_is_a_warning():
     limits = ["<0.50" if k % 5 == 0 else value for k, value in enumerate(values)]
     with pytest.warns(UserWarning, match="column 'lead' is text.*such as '<0.50', are not"):
         assert mixed_rows(pd.DataFrame({"lead": limits})).nominal.all()
+    for texts in values, [value.replace(".", ",") for value in values]:
+        with pytest.warns(UserWarning, match="though its values are numbers: convert the column"):
+            mixed_rows(pd.DataFrame({"lead": texts}))
     codes = [str(k % 30) if k % 5 else "other" for k in range(N)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
