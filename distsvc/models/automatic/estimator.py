@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from distsvc.errors import UnusableRowsError
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import Effort, Granularity, RandomState
 from distsvc.kernels.ahead import compiling_ahead
@@ -150,6 +151,11 @@ class AutoClustering(MixedClusterEstimator):
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
         engine.model_columns(passes.pilot, passes.pilot_keys, self._nominal(X.shape[1]))
+        if engine.columns is None and np.isnan(passes.pilot).any():
+            raise UnusableRowsError(
+                "X has missing values and no column that varies: expected at least one column with "
+                "two different values"
+            )
         engine.set_pilot(engine.learner_rows(passes.pilot, passes.pilot_keys), n_rows)
         own = slice(0, sampling.slice_by_key(keys, *engine.graph.key_ranges(n_rows)[-1]).stop)
         of_graph = engine.learner_rows(X[own].copy(), keys[own]), keys[own]

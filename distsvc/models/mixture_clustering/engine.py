@@ -64,7 +64,7 @@ class MixtureEngine(Engine):
         """Fit the model of the columns to stored pilot rows X (m, d) with keys (m,).
 
         `nominal` (d,) bool marks columns of category codes. `given` are kinds and scales of columns
-        from the job file, and `before` is the previous run's model.
+        from the job file, and `previous_columns` is the previous run's model.
         """
         rows = sampling.rows_of(self.seed, keys)
         columns = ColumnModel.of(X, nominal, given, previous_columns, rows)

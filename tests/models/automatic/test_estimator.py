@@ -272,3 +272,10 @@ def test_nu_is_the_share_outside_in_a_table_of_rounded_values():
     X = np.column_stack([random.poisson(1.0, (2000, 4)), np.round(random.normal(size=(2000, 2)))])
     model = quietly(AutoClustering(nu=0.1, random_state=0), X)
     assert (model.decision_function(X) < 0.0).mean() == pytest.approx(0.1, abs=0.02)
+
+
+def test_missing_values_need_a_column_that_varies():
+    X = np.where(np.arange(200).reshape(50, 4) % 3 == 0, np.nan, 7.0)
+    for rows in X, np.full_like(X, np.nan):
+        with pytest.raises(UnusableRowsError, match="no column that varies: expected at least one"):
+            AutoClustering().fit(rows)
