@@ -152,7 +152,7 @@ def test_without_credentials(store, monkeypatch):
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     stores._opened.cache_clear()
-    with pytest.raises(OutputPermissionError, match="no credentials; credentials come"):
+    with pytest.raises(OutputPermissionError, match="no credentials; give credentials"):
         store_of(f"s3://{BUCKET}/out")
     stores._opened.cache_clear()
 

@@ -220,7 +220,7 @@ def test_s3_without_credentials(s3, tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    with pytest.raises(DataError, match="no credentials; credentials come from the environment"):
+    with pytest.raises(DataError, match="no credentials; give credentials in the environment"):
         opened("s3://empty/t.parquet", tmp_path)
 
 
