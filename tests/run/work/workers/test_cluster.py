@@ -268,7 +268,7 @@ def test_exit_codes(monkeypatch, no_signals, job_file, dead):
 def test_more_workers_than_fit_into_memory_are_refused(monkeypatch):
     monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 2**30)
     monkeypatch.setattr(module, "_local_client", Mock(side_effect=AssertionError))
-    message = "cluster.workers: expected at most 8 on this machine, found 9: each takes 128 MiB"
+    message = "expected at most 8 on this machine, found 9: each worker takes 128 MiB"
     with (
         pytest.raises(JobFileError, match=message),
         connect(ClusterConfig(workers=9), 0, Progress(quiet=True)),
