@@ -68,8 +68,10 @@ def tree(model: Any) -> "Figure":
         return drawing.as_figure(trees.tree, splits.nodes, sizes)
     if hills is not None and hills.branches:
         return drawing.as_figure(levels.level_tree, hills, drawing.cluster_colours(sizes))
+    chosen = getattr(model, "algorithm_", None)
+    which = "" if chosen is None else f", whose clusters come from the method {chosen!r}"
     raise ValueError(
-        f"plot.tree needs a model with a tree of more than one node, found {_named(model)}"
+        f"plot.tree needs a model with a tree of more than one node, found {_named(model)}{which}"
     )
 
 

@@ -90,7 +90,8 @@ def reasons_to_keep(found: Sequence[OutputRuns], keep: int) -> dict[str, str]:
     for job, like in sorted({(one.job, one.like) for one in runs}):
         last = sorted((one for one in runs if (one.job, one.like) == (job, like)), key=_age)[-keep:]
         of = f" of {job}" if job else ""
-        because |= {one.address: f"one of the last {len(last)} runs{of}" for one in last}
+        which = f"one of the last {len(last)} runs" if len(last) > 1 else "the last run"
+        because |= {one.address: f"{which}{of}" for one in last}
         latest += last
     for one in begun:
         because.setdefault(one.address, f"run {one.run_id} is unfinished, and can be resumed")

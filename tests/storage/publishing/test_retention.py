@@ -134,7 +134,7 @@ def test_candidates_and_unfinished_runs_stay(tmp_path):
         "2026-11-04": "2026-11-05 continues from this run",
         "2026-11-05": "is held back",
         "2026-11-07": "is unfinished, and can be resumed",
-        "2026-11-08": "one of the last 1 runs",
+        "2026-11-08": "the last run",
     }.items():
         assert because in found["kept"][day]
 
