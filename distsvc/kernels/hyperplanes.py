@@ -44,7 +44,7 @@ def _decay(t):
 
 @kernel
 def bandwidth_decays(out):
-    """Set out[t] to `_decay(t)` for every index t; `learn` takes the result as `decays`."""
+    """Write the squares of (t + 1)^-1/5 for t = 0, 1, ... to `out` (n,), for the kernel `learn`."""
     for t in range(out.shape[0]):
         out[t] = _decay(t)
 

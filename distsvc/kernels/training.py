@@ -232,10 +232,10 @@ def _maintain(S, counts, counts32, born, moments, state, row, loss, k, scale, st
 def descend(
     X, S, counts, counts32, born, moments, state, sums, gamma, C, budget, strategy, k, theta
 ):
-    """Do one step for each row of X (n, d) float32, in order; return the number of rows used.
+    """Do one step of gradient descent for each row of X (n, d) float32; return the rows used.
 
-    `strategy` is a code such as `MERGE`, and projections are on k vectors. All arrays except X are
-    changed in place:
+    `strategy` is the code of a budget maintenance, such as `MERGE`. A projection uses k vectors.
+    All arrays except X are changed in place:
 
     * S (d, capacity) float32: vectors; the capacity is at least min(budget, vectors + n) + 1
     * counts (capacity,) float64: numbers of hits, and their copy counts32 float32

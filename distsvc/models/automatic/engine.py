@@ -53,7 +53,7 @@ Fitting the model of a column takes some milliseconds.
 """
 
 CLEAR = 1.0
-"""Minimum score at which the level trees of the columns decide alone, without a graph."""
+"""Minimum score of the best partition by level trees of the columns that needs no graph."""
 
 SAME_LENGTH = 1e-2
 """Maximum range of the squared norms of normalised rows, relative to the variance of the rows."""

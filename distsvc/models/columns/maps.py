@@ -172,7 +172,10 @@ class NumberMap:
         return replace(self, values=distinct[rising], mapped=mapped[rising])
 
     def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the normal score (n,) at a quantile of each x's cell; share 0.5 is the median."""
+        """Return a normal score (n,) inside the cell of each x (n,).
+
+        `shares` (n,) are the quantiles: 0.5 gives the median of a cell.
+        """
         return _between(*self._ends_of_cells(x), shares)
 
     def _ends_of_cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -152,12 +152,12 @@ class CandidatePart(ReportPart):
 
 
 class Granularity(ReportPart):
-    """The clusters that the vote chooses if ``granularity`` is set to `name`."""
+    """Result of the vote for one value of ``model.granularity``, which is `name`."""
 
     name: str
     n_clusters: Size
     support: Known
-    rows: Size  # number of rows to which the z of splits is scaled
+    rows: Size  # table size to which the z of splits is scaled
     chosen: bool
 
 

@@ -171,9 +171,10 @@ def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[Workin
 
 
 def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Return the first alpha of a partition's rows, and sums over the rows outside.
+    """Return the alpha with which a partition's rows begin, and sums over rows beyond a threshold.
 
-    The result also has the rows nearest to the threshold, on both sides.
+    The threshold is that of the previous `step`. The result also has the rows nearest to it, on
+    both sides.
     """
     begun = run.read(_threshold(step))
     facts, u = begun.facts, begun.arrays["u"]

@@ -348,9 +348,9 @@ def keys_of_rows(run: RunDirectory, rows: np.ndarray, extreme: np.ndarray) -> np
 
 
 def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
-    """Return the row numbers (n,) int64 in the table of the rows with `keys` (n,).
+    """Return the row numbers (n,) int64 in the table of the rows with `keys` (n,) uint64.
 
-    It inverts `keys_of_rows`, where `extreme` are the rows that are left out of learning.
+    Rows that are left out of learning have no keys. The numbers count these rows, too.
     """
     numbers = sampling.rows_of(run.plan.seed, keys)
     for row in extreme_row_numbers(run):
