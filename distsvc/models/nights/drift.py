@@ -67,6 +67,12 @@ distribution with nine degrees of freedom.
 MIN_PART_ROWS = 100
 """Minimum number of rows of a part whose unit is examined; deciles of fewer rows vary too much."""
 
+MIN_TEMPERATURE_BINS = 4
+"""Minimum number of a column's bins with rows in the earlier table, for changes of temperature.
+
+Columns of fewer values, such as settings, may change from 10 to 50 for other reasons.
+"""
+
 DRIFT_BINS = 10
 """Number of bins of a column's values; one more bin counts missing values."""
 
@@ -220,7 +226,9 @@ def unit_of_part(
     usable = (below > 0.05 * len(inside)) & (below < 0.95 * len(inside))
     then, now = edges[usable], inside[below[usable].astype(np.int64)]
     chance = len(edges) * (1.0 / max(before.sum(), 1) + 1.0 / len(values))
-    candidates = [(change, MAX_CHANCE_DRIFT_EXACT) for change in TEMPERATURE_SCALES]
+    candidates = []
+    if np.count_nonzero(before[:DRIFT_BINS]) >= MIN_TEMPERATURE_BINS:
+        candidates += [(change, MAX_CHANCE_DRIFT_EXACT) for change in TEMPERATURE_SCALES]
     alike = (np.sign(then) == np.sign(now)) & (np.minimum(np.abs(then), np.abs(now)) > 1e-300)
     if len(np.unique(then[alike])) >= 3:
         logs = np.log(np.abs(now[alike])) - np.log(np.abs(then[alike]))
@@ -231,9 +239,10 @@ def unit_of_part(
     for change, times in candidates:
         with np.errstate(over="ignore", invalid="ignore"):
             mended = (values - change.offset) / change.factor
-            if decimals is not None:  # both units are rounded, so converted values miss the grid
-                mended = np.round(mended, decimals)
         left = column_drift(edges, before, np.where(part, mended, values))
+        if decimals is not None:  # values may be rounded in both units, and then miss the grid
+            rounded = np.where(part, np.round(mended, decimals), values)
+            left = min(left, column_drift(edges, before, rounded))
         if left <= max(EXACT_DRIFT_LEFT * drift, min(MAX_DRIFT_LEFT * drift, times * chance)):
             found.append((left, change))
     return min(found, default=None)
@@ -242,7 +251,7 @@ def unit_of_part(
 def _decimals(values: np.ndarray) -> int | None:
     """Return the number of decimals, at most 6, to which values (m,) are rounded; else None."""
     known = values[np.isfinite(values)]
-    for decimals in range(7):
+    for decimals in range(7 if len(known) else 0):
         if np.allclose(np.round(known, decimals), known, rtol=1e-9, atol=0.0):
             return decimals
     return None

@@ -294,13 +294,17 @@ def _with_units_of_parts(
         examined = column.factor is None and column.column not in categories
         if examined and column_drift(*of_column) >= MIN_PART_UNIT_DRIFT:
             for name, rows in parts:
-                if change := unit_of_part(*of_column, rows):
+                change = unit_of_part(*of_column, rows)
+                # `unit_factors` has found the factors of all rows.
+                if change is not None and (name != ALL_ROWS or change[1].offset):
                     changes.append((*change, name))
         if changes:
             changes.sort()  # parts of equal sizes may explain the drift equally well
-            _, (factor, offset), _ = changes[0]
-            alike = [name for _, change, name in changes if np.isclose(change.factor, factor, 0.05)]
-            part = ALL_ROWS if ALL_ROWS in alike else " or ".join(alike[:MAX_PARTS])
+            _, (factor, offset), part = changes[0]
+            if part != ALL_ROWS:
+                same = (one for one in changes if np.isclose(one[1].factor, factor, 0.05))
+                alike = [name for *_, name in same if name != ALL_ROWS]
+                part = " or ".join(alike[:MAX_PARTS])
             more = {"factor": factor, "offset": offset, "part": part}
             column = column.model_copy(update=more)
         found.append(column)

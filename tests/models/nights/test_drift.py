@@ -209,6 +209,33 @@ def test_rounded_temperatures_of_a_fifth_of_the_rows(decimals, is_back):
     assert change.factor == pytest.approx(1 / 1.8 if is_back else 1.8)
 
 
+@pytest.mark.parametrize("others", [0.0, np.nan, 7.0])
+@pytest.mark.parametrize(("factor", "offset"), [(1000.0, 0.0), (1.8, 32.0)])
+def test_the_unit_of_a_part_beside_rows_without_decimals(others, factor, offset):
+    def night(seed):
+        random = np.random.default_rng(seed)
+        part = random.random(5000) < 0.5
+        return np.where(part, random.normal(34.4, 0.2, 5000), others), part
+
+    earlier, (values, part) = night(1)[0], night(2)
+    before = ColumnCounts.empty(decile_edges(earlier[:, None]))
+    before.add(earlier[:, None])
+    values = np.where(part, values * factor + offset, values)
+    _, change = unit_of_part(before.edges[0], before.counts[0], values, part)
+    assert change == pytest.approx((factor, offset), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "settings", [([10.0], [50.0]), ([0.0], [32.0]), ([10.0, 20.0], [50.0, 68.0])]
+)
+def test_a_few_settings_have_no_temperature_scale(settings):
+    earlier, later = (np.resize(one, 1000) for one in settings)
+    before = ColumnCounts.empty(decile_edges(earlier[:, None]))
+    before.add(earlier[:, None])
+    every = np.ones(1000, bool)
+    assert unit_of_part(before.edges[0], before.counts[0], later, every) is None
+
+
 @pytest.mark.parametrize(("factor", "offset"), [(1.0, 0.0), (1.0, 30.0), (1.5, 0.0), (2.5, 0.0)])
 def test_other_changes_of_a_part_are_no_units(factor, offset):
     before = ColumnCounts.empty(decile_edges(nights_of_machines(0)[0][:, None]))

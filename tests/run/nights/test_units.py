@@ -55,16 +55,19 @@ def test_a_column_in_another_unit_holds_the_night_back_by_default(three_nights):
     assert shop.run(FIRST, overwrite=True, checks=OFF, model={"seed": 1}).failed == []
 
 
-@pytest.mark.parametrize(("factor", "offset", "words"), [
-    (100.0, 0.0, "about 100 times the values of the previous run where kind=b"),
-    (1.8, 32.0, "in Fahrenheit (previous run: Celsius) where kind=b"),
-    (1 / 1.8, -32.0 / 1.8, "in Celsius (previous run: Fahrenheit) where kind=b"),
+@pytest.mark.parametrize(("factor", "offset", "share", "words"), [
+    (100.0, 0.0, 0.4, "about 100 times the values of the previous run where kind=b"),
+    (1.8, 32.0, 0.4, "in Fahrenheit (previous run: Celsius) where kind=b"),
+    (1.8, 32.0, 0.9, "in Fahrenheit (previous run: Celsius) where kind=b"),
+    (1 / 1.8, -32.0 / 1.8, 0.4, "in Celsius (previous run: Fahrenheit) where kind=b"),
 ])  # fmt: skip
-def test_another_unit_in_the_rows_of_a_category_holds_the_night_back(shop, factor, offset, words):
+def test_another_unit_in_the_rows_of_a_category_holds_the_night_back(
+    shop, factor, offset, share, words
+):
     encoded = {"preprocess": {"encode": {"kind": "onehot"}}, "checks": OFF}
     for seed, date in enumerate([FIRST, SECOND]):
         X = rows(1500, 1000, 500, seed=seed)[0] + 12.0
-        kind = np.where(np.random.default_rng(seed).random(len(X)) < 0.4, "b", "a")
+        kind = np.where(np.random.default_rng(seed).random(len(X)) < share, "b", "a")
         if date == SECOND:
             X[kind == "b", 1] = factor * X[kind == "b", 1] + offset
         shop.table(date, X, kind=kind)
