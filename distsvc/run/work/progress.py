@@ -382,6 +382,7 @@ def _finished(fields: Fields) -> str:
 SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "cluster": _cluster,
     "columns": _columns,
+    "decimal commas": "The numbers of {file} have decimal commas.",
     "missing values": "Missing values: {columns}.",
     "new values": "New, rare or missing values: {columns}.",
     "ignored columns": "Columns not used, since {because}: {names}.",

@@ -6,6 +6,7 @@ none has changed.
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ from distsvc.storage.tables.csv import text
 from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.parquet import Parquet
 
+_LOG = logging.getLogger("distsvc")
 _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
 _BLOCK_BYTES = text.MAX_CSV_VALUE_BYTES
@@ -117,6 +119,7 @@ class _File(NamedTuple):
     place: Location
     types: pa.Schema
     first: pa.RecordBatch
+    decimal_point: str
 
     def kind(self, name: str) -> pa.DataType:
         return self.types.field(name).type
@@ -216,7 +219,7 @@ class _Files(NamedTuple):
                 if pa.types.is_floating(kind) and are_thousands(values):
                     raise text.thousands_error(one.place, name, values)
                 if name in features and (is_text(kind) or pa.types.is_binary(kind)):
-                    found[name] = TextStats().add(values)
+                    found[name] = TextStats().add(text.with_points(values, one.decimal_point))
             error = text.text_error(one.place, found)
             if error is not None:
                 raise error
@@ -248,7 +251,10 @@ def _looked_at(place: Location, used: Collection[str] | None) -> _File:
     integers = (field.name for field in types if pa.types.is_integer(field.type))
     found = (n for n in integers if pc.any(matches(first[n], "(?i)^[+-]?0x")).as_py())
     hexadecimal = dict.fromkeys(found, pa.string())  # Arrow reads 0x1f in the first rows only
-    return _File(place, _with_types(types, hexadecimal), first)
+    decimal_point = text.head_of(place).decimal_point
+    if decimal_point != ".":
+        _LOG.info("decimal commas", extra={"fields": {"file": place.shown}})
+    return _File(place, _with_types(types, hexadecimal), first, decimal_point)
 
 
 def _with_types(schema: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
@@ -322,11 +328,11 @@ def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator["_Read
 def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
     found = {name: TextStats() for name in names}
     as_text = pa.schema([(name, pa.string()) for name in names])
-    row = 0
+    row, decimal_point = 0, text.head_of(file).decimal_point
     with _reading(file, as_text) as reader:
         for batch in reader:
             for name, words in found.items():
-                words.add(batch[name], row)
+                words.add(text.with_points(batch[name], decimal_point), row)
             row += batch.num_rows
     return found
 

@@ -66,7 +66,7 @@ _OF_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _LARGE = r"^-?\d{1,38}$"
 _DECIMAL_COMMA, _GROUPED = r"^[+-]?\d+,\d+$", r"^[+-]?[1-9]\d{0,2}(,\d{3})+$"
-_DECIMAL_POINT = r"^[+-]?(\d+\.\d*|\.\d+)$"
+_DECIMAL_POINT = r"^[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\s?%?$"
 
 
 def encoding_of(text: bytes) -> str | None:
@@ -216,6 +216,13 @@ def are_large_integers(values: pa.Array) -> bool:
     """Return True if texts are missing values, or whole numbers that fit into decimal128."""
     known = without_missing(values)
     return bool(pc.all(pc.match_substring_regex(known, _LARGE), min_count=0).as_py())
+
+
+def with_points(values: pa.Array, decimal_point: str) -> pa.Array:
+    """Return texts with a point in place of a decimal comma, if the comma is the decimal point."""
+    if decimal_point == ".":
+        return values
+    return pc.replace_substring_regex(values, r"^([+-]?\d+),(\d+)$", r"\1.\2")
 
 
 def without_missing(values: pa.Array) -> pa.Array:

@@ -137,6 +137,11 @@ def test_many_words_and_columns_are_counted(tmp_path):
         ("x;y\n5.5;1,25\n6.5;2\n7.5;0,5", "found '1,25' (1), '0,5' (1) in the first 3 rows"),
         ('x,y\n"5,5",1\n"6,5",2\n', "write '5,5' as 5.5, if the comma is a decimal comma"),
         ("x;y\n1,250;1\n2,500;2\n", "column 'x': expected numbers"),
+        ("x;y\n1.5e-05;1,5\n2.0e+00;2,5\n", "found '1,5' (1), '2,5' (1)"),
+        (
+            "x;y\n1,5;1\n2,5;2\nabc;3\n",
+            "line 4: column 'x': expected numbers such as -1234.5, found 'abc'",
+        ),
         ("x,y\n1,2,\n3,4,\n", "line 2: the number of fields is 3, expected 2, as in the header"),
         ("Report of May\n\nx,y\n1,2\n3,4\n", "line 3: the number of fields is 2, expected 1"),
         ("x,y\n1,2\n3,4\n" + "\0" * 4096, "line 4 has zero bytes"),
