@@ -310,12 +310,13 @@ class SeparatingColumn:
         exclude = shlex.join(["--exclude", self.column])
         if self.is_removable:
             return f"{note}. To ignore it: {exclude}"
-        if self.may_be_id:
-            return f"{note}, whose values are nearly all different. If they are ids: {exclude}"
         if self.factor is not None:
             times = times_in_words(self.factor)
             which = f"one cluster's values are {times} the other's"
-            return f"{note}: {which}. Do some rows have another unit?"
+            ids = f" If the values are ids: {exclude}" if self.may_be_id else ""
+            return f"{note}: {which}. Do some rows have another unit?{ids}"
+        if self.may_be_id:
+            return f"{note}, whose values are nearly all different. If they are ids: {exclude}"
         if self.may_be_code:
             kind = shlex.join(["--set", f"columns.{self.column}=category"])
             return f"{note}. If its values are codes without an order: {kind}"

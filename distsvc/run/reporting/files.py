@@ -50,7 +50,8 @@ from distsvc.storage.publishing.formats import parquet_bytes
 from distsvc.storage.publishing.lineages import next_id_of
 from distsvc.storage.publishing.manifest import PAGE, REPORT, STORED, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.rows.features import Feature, missing_values, names_of
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.features import Category, Feature, missing_values, names_of
 
 CLUSTERS_FILE = "clusters.parquet"
 
@@ -226,7 +227,7 @@ def make_report(
         ),
         doubts=[
             *(one.clause for one in separating),
-            *_doubts_of_missing(parts, labeller.ids, table.new_values),
+            *_doubts_of_missing(parts, labeller.ids, missing_new_values(table)),
             *(doubt_of_functions(function_pairs(rows, features)) if counts.n_clusters > 1 else ()),
         ],
         sample=rows.sample,
@@ -299,6 +300,13 @@ def _earlier_names(lineage: LineagePart | None) -> dict[str, list[NamedColumn]]:
     return {}
 
 
+def missing_new_values(table: Table) -> dict[str, str]:
+    """Return new values of categories, for a message, by column, if they count as missing."""
+    features = [one for one in table.features if isinstance(one, Category)]
+    without_bucket = {one.column for one in features if len(one.levels) == len(one.known)}
+    return {name: new for name, new in table.new_values.items() if name in without_bucket}
+
+
 def _doubts_of_missing(parts: Parts, ids: np.ndarray, new_values: Mapping[str, str]) -> list[str]:
     """Return clauses on clusters with few values in a column that most other rows have.
 
@@ -312,10 +320,10 @@ def _doubts_of_missing(parts: Parts, ids: np.ndarray, new_values: Mapping[str, s
         others = (absent.sum() - absent) / np.maximum(sizes.sum() - sizes, 1)
         missing = absent / np.maximum(sizes, 1) > MOSTLY_MISSING
         for k in np.flatnonzero(missing & (others < 1 - MOSTLY_MISSING)):
-            new = new_values.get(column.column)
-            what = f"no {column.column!r}" if new is None else f"new values of {column.column!r}"
-            examples = "" if new is None else f", such as {new}, which count as missing"
-            doubts.append(f"most rows of cluster {ids[found.label[k]]} have {what}{examples}")
+            doubt = f"most rows of cluster {ids[found.label[k]]} have no {column.column!r}"
+            if new := new_values.get(column.column):
+                doubt += f", or a new value, such as {new}, which counts as missing"
+            doubts.append(doubt)
     return doubts
 
 

@@ -135,9 +135,10 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
     evenly spread. If the numbers have many digits, fewer evenly spread values are enough.
     """
     n, ties = len(values), _ties(values)
-    if _lacks_ties(values):
+    few = not _exact(values) or ties <= (1.0 - 0.99) * n
+    if _lacks_ties(values) and (few or not _are_ordered(values)):  # a meter's counts are ordered
         return True
-    if _exact(values) and ties > (1.0 - 0.99) * n:
+    if not few:
         return False
     even, strict = _even(values), ties == 0 or not _exact(values)
     if n >= _SURE_ROWS and strict and (even or _are_ordered(values)):

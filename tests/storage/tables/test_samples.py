@@ -77,6 +77,7 @@ def measured(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
         "sorted_cents": np.sort(np.rint(random.lognormal(9.0, 1.0, n)).astype(np.int64)),
         "nanoseconds": np.rint(random.normal(1e12, 1e10, n)).astype(np.int64),
         "seconds": np.sort(random.integers(0, n // 2, n)),
+        "meter": np.cumsum(random.poisson(4, n)),
         "metres": random.integers(0, 200_000, n),
         "fraction": np.arange(n) + 0.5,
         "constant": np.ones(n, np.int64),
