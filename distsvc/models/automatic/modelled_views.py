@@ -57,7 +57,8 @@ class ModelledViews(Views):
         super().__init__(pilot, graph, nu)
         self.rows, self.origin, self.previous = rows, origin, previous
         medians = (rows.prepared - origin)[:, rows.columns.layout.latent].astype(np.float32)
-        self.medians = medians
+        if nu is not None:
+            self.medians = medians
         if not np.array_equal(medians, pilot):
             graph.medians = project(medians, graph.axes)
         self._mixtures: dict[int | None, Mixtures] = {}

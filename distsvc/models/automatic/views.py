@@ -45,7 +45,7 @@ class Views:
     def __init__(self, pilot: np.ndarray, graph: GraphEngine, nu: float | None):
         self.pilot, self.graph, self.nu = pilot, graph, nu
         self.components = leading_directions(pilot)  # (q, d) float32
-        # If pilot rows are random draws: the same rows (m, d) float32 with medians of cells.
+        # Set with `nu`, if pilot rows are draws: these rows (m, d) float32 with medians of cells.
         self.medians: np.ndarray | None = None
 
     @property
