@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 
 from distsvc.errors import TemporaryError
 from distsvc.models.rows import sampling
@@ -152,7 +153,8 @@ class Tallies(NamedTuple):
             places[REFERENCE] = [names.index(name) for name in found.facts["columns"]]
         preparation = Preparation.read(run, of + PREPARATION)
         k, has_ids = labeller.rule.n_clusters, table.id is not None
-        counted = table.id is not None and counts_ids(table.type_of(table.id))
+        kind = None if table.id is None else table.type_of(table.id)
+        counted = kind is not None and (counts_ids(kind) or pa.types.is_null(kind))
         return cls(
             optional_columns(labeller, preparation, table.features, plan.output, table.types),
             Counts.empty(k, labeller.score_edges, edges, places),

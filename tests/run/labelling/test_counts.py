@@ -208,5 +208,11 @@ def test_duplicate_ids_hold_a_run_back(tmp_path):
     assert not [text for text in report.warnings if "id" in text.split()]
 
 
+def test_a_column_without_ids_holds_a_run_back(tmp_path):
+    path = table_with(tmp_path / "t.parquet", pa.nulls(N_IDS))
+    with pytest.raises(CheckFailedError, match=f"unique_id: {N_IDS} rows share their id with"):
+        run_job(job(path, tmp_path / "out", unique_id=True))
+
+
 def test_codes_have_all_their_digits():
     assert [code_text(code) for code in (1_011_500.0, -3.0, 0.5)] == ["1011500", "-3", "0.5"]
