@@ -396,7 +396,7 @@ class DaskArray(ArrayRows):
 def _of_chunk(
     of_part: Callable[[Input], np.ndarray], asked: Reading, X: UserData, block_info: Any = None
 ) -> np.ndarray:
-    """Return what `of_part` computes for the rows X (n, d) of a chunk; this runs on a worker."""
+    """Apply `of_part` to the rows X (n, d) of a chunk; this function runs on a worker."""
     part = ArrayRows(X, asked)
     if block_info:
         first, number = block_info[0]["array-location"][0][0], block_info[0]["chunk-location"][0]

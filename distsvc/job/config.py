@@ -182,8 +182,8 @@ class PreprocessConfig(_Section):
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] | None = None
-    """How to scale the columns, or each row to length 1 (`unit`). Default: `standard`. By default,
-    the algorithms `auto` and `mixture` model the distribution of each column instead of scaling."""
+    """Scaling of the columns; `unit` divides each row by its length. The default is `standard`. The
+    algorithms `auto` and `mixture` do not scale by default, but model each column."""
     missing: Literal["auto", "error", "drop", "median"] = "auto"
     """Policy for missing values. With `error`, the run fails. With `drop`, a row with a missing
     value gets no label. With `median`, the column's median replaces the value. Default: missing

@@ -5,9 +5,9 @@ Slot i represents weights[i] rows with the mean means[i]; sums[i] is the sum of 
 from the mean. The reference point references[i] is the slot's first row and never moves.
 
 Arrays of slots are references, means (c, d), weights and sums (c,) float64. The children of a slot
-are a linked list. child[i] is the first child of slot i, and child[c] that of the root; child is
-(c + 1,) int64. sibling[j] is the next child of j's parent; sibling is (c,) int64. -1 ends a list.
-The first n_free[0] entries of free (c,) int64 are the unused slots, whose weight is 0.
+are a linked list. child[i] is the first child of slot i; child[c] is the first child of the root.
+child is (c + 1,) int64. sibling[j] is the next child of j's parent; sibling is (c,) int64. -1 ends
+a list. The first n_free[0] entries of free (c,) int64 are the unused slots, whose weight is 0.
 """
 
 import numpy as np

@@ -54,8 +54,8 @@ class Stream:
 class TreeEngine:
     """Grows a tree for every restart, and chooses one.
 
-    `parameters` are those of `IncrementalMDH`, already checked. `seed` determines the rows' keys
-    and orders.
+    `parameters` are checked parameters of `IncrementalMDH`. `seed` determines the rows' keys and
+    orders.
     """
 
     n_rows: int

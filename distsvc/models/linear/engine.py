@@ -53,8 +53,8 @@ class LinearEngine(ABC):
 
     An estimator calls `fit_rows` with all rows. A job calls `set_width`, `key_ranges`, `set_pilot`,
     and `fit_rows` with the rows in these ranges. If the ranges leave out rows, outer steps over all
-    rows start with `begin_outer` and end with `end_outer`. `parameters` are those of the estimator,
-    already checked. The cyclic solvers use `seed`.
+    rows start with `begin_outer` and end with `end_outer`. `parameters` are checked
+    parameters of the estimator. The cyclic solvers use `seed`.
     """
 
     is_ball: ClassVar[bool]

@@ -173,8 +173,7 @@ def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[Workin
 def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
     """Return the alpha with which a partition's rows begin, and sums over rows beyond a threshold.
 
-    The threshold is that of the previous `step`. The result also has the rows nearest to it, on
-    both sides.
+    The result also has the rows nearest to the threshold of this `step`, on both sides.
     """
     begun = run.read(_threshold(step))
     facts, u = begun.facts, begun.arrays["u"]

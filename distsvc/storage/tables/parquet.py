@@ -126,7 +126,7 @@ class Parquet(Source):
                     yield {name: content.column(name, batch) for name in columns}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
-        """Return how the rows of a file become rows of its table."""
+        """Return the columns that a file provides, and constants for columns that it lacks."""
         lake, values = table.layout.lake, piece.file.values
         types = {one.name: one.type for one in lake.schema} if lake else {}
         constants = {n: scalar(v, types.get(n, pa.string())) for n, v in values.items()}

@@ -242,7 +242,7 @@ def _is_large(values: pa.Array) -> bool:
 
 def _looked_at(place: Location, used: Collection[str] | None) -> _File:
     with _reading(place) as reader:
-        types = reader.schema
+        types, decimal_point = reader.schema, reader.decimal_point
     names = set(text.check_header(place.shown, types.names, used))
     types = pa.schema([field for field in types if field.name in names])
     as_text = {f.name: f.type if pa.types.is_binary(f.type) else pa.string() for f in types}
@@ -251,7 +251,6 @@ def _looked_at(place: Location, used: Collection[str] | None) -> _File:
     integers = (field.name for field in types if pa.types.is_integer(field.type))
     found = (n for n in integers if pc.any(matches(first[n], "(?i)^[+-]?0x")).as_py())
     hexadecimal = dict.fromkeys(found, pa.string())  # Arrow reads 0x1f in the first rows only
-    decimal_point = text.head_of(place).decimal_point
     if decimal_point != ".":
         _LOG.info("decimal commas", extra={"fields": {"file": place.shown}})
     return _File(place, _with_types(types, hexadecimal), first, decimal_point)
@@ -328,11 +327,11 @@ def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator["_Read
 def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
     found = {name: TextStats() for name in names}
     as_text = pa.schema([(name, pa.string()) for name in names])
-    row, decimal_point = 0, text.head_of(file).decimal_point
+    row = 0
     with _reading(file, as_text) as reader:
         for batch in reader:
             for name, words in found.items():
-                words.add(text.with_points(batch[name], decimal_point), row)
+                words.add(text.with_points(batch[name], reader.decimal_point), row)
             row += batch.num_rows
     return found
 
@@ -340,8 +339,8 @@ def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
 class _Reader:
     """The record batches of a file; counts lines and looks for quotes while Arrow reads."""
 
-    def __init__(self, stream: Any, **options: Any):
-        self._stream, self.closed = stream, False
+    def __init__(self, stream: Any, decimal_point: str, **options: Any):
+        self._stream, self.closed, self.decimal_point = stream, False, decimal_point
         self.lines, self.quoted = 0, False
         self._batches = csv.open_csv(pa.PythonFile(self, mode="r"), **options)
         self.schema = self._batches.schema
@@ -368,6 +367,7 @@ def _open(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reader]:
     with file.open(cache="readahead") as handle:
         reader = _Reader(
             pa.CompressedInputStream(handle, "gzip") if head.is_packed else handle,
+            decimal_point := head.decimal_point,
             # On several threads, which are no faster, errors would lack the row.
             read_options=csv.ReadOptions(
                 block_size=_BLOCK_BYTES, use_threads=False, skip_rows=head.skip
@@ -376,7 +376,7 @@ def _open(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reader]:
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types) if types is not None else None,
-                decimal_point=head.decimal_point,
+                decimal_point=decimal_point,
             ),
         )
         with reader._batches:

@@ -226,7 +226,7 @@ def with_points(values: pa.Array, decimal_point: str) -> pa.Array:
 
 
 def without_missing(values: pa.Array) -> pa.Array:
-    """Return the texts without those that mean "missing", such as "" and NA."""
+    """Return the texts that are not missing; "", NA and the like are missing."""
     return values.filter(pc.invert(pc.is_in(values, NO_NUMBER)))
 
 

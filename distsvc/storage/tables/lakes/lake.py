@@ -77,7 +77,7 @@ class Snapshot(Files):
     def about(
         self, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
     ) -> tuple[dict[str, str], dict[str, str | None]]:
-        """Return how a data file's columns correspond to the table's columns.
+        """Match a data file's columns with the table's columns; return two dictionaries.
 
         The first dictionary has the stored names of renamed columns. The second has constants, as
         text, for columns that the file lacks. Columns of an unsuitable type go to `problems`.
